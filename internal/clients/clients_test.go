@@ -220,3 +220,34 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
+
+// TestSetKeepsComments: a comment beside a value that is replaced stays, and a mark of a
+// comment in a string is part of the string.
+func TestSetKeepsComments(t *testing.T) {
+	for _, row := range []struct {
+		format       Format
+		before, want string
+	}{
+		{TOML, "[a.resilientwrite]\n  command = \"old\" \t# why\n", "[a.resilientwrite]\n  command = \"new\" \t# why\n"},
+		{TOML, "[a.resilientwrite]\ncommand = \"#\\\"# old\"# why # so", "[a.resilientwrite]\ncommand = \"new\"# why # so"},
+		{TOML, "[a.resilientwrite]\r\ncommand = '\\'# why\r\n", "[a.resilientwrite]\r\ncommand = \"new\"# why\r\n"},
+		{TOML, "[a.resilientwrite]\ncommand = '''it's # old'''# why\n", ""},
+		{TOML, "[a.resilientwrite]\ncommand = [ # why\n  \"old\"]\n", ""},
+		{YAML, "mcpServers:\n  - name: resilientwrite\n    command: old # why\n", "mcpServers:\n  - name: resilientwrite\n    command: new # why\n"},
+		{YAML, "mcpServers:\n  - name: resilientwrite\n    command: it's#old # why's\n", "mcpServers:\n  - name: resilientwrite\n    command: new # why's\n"},
+		{YAML, "mcpServers:\n  - name: resilientwrite\n    command: 'it''s # old' # why\n", "mcpServers:\n  - name: resilientwrite\n    command: new # why\n"},
+		{YAML, "mcpServers:\n  - command: old # why\n    name: resilientwrite # ours\n", ""},
+		{YAML, "mcpServers:\n  - name: resilientwrite # ours\n    command: # why\n      - old\n", "mcpServers:\n  - name: resilientwrite # ours\n    command: new # why\n"},
+		{YAML, "mcpServers:\n  - name: resilientwrite\n    command:\n      - old # why\n", ""},
+		{JSON, "{\"a\": {\"resilientwrite\": {\n  \"command\": \"old\", // why\n  /* b */ \"x\": 1 } } }", "{\"a\": {\"resilientwrite\": {\n  \"command\": \"new\", // why\n  /* b */ \"x\": 1 } } }"},
+	} {
+		at := "a"
+		if row.format == YAML {
+			at = "mcpServers"
+		}
+		after, err := Set(row.format, row.before, []Edit{{At: []string{at, Server}, Key: "command", Value: "new"}})
+		if err == nil && after != row.want || row.want == "" != (err != nil) {
+			t.Errorf("%q: %v\n%q, want\n%q", row.before, err, after, row.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package clients
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -67,8 +68,11 @@ func setTOML(text string, e Edit) (string, error) {
 	for i := from + 1; i < to && header(lines[i]) == ""; i++ {
 		key, _, _ := strings.Cut(lines[i], "=")
 		if strings.TrimSpace(key) == e.Key {
-			end := lines[i][len(strings.TrimRight(lines[i], "\r\n")):]
-			lines[i] = indentAt(lines[i], len(lines[i])) + pair + end
+			comment, err := remark(readTOML, lines[i], "")
+			if err != nil {
+				return "", err
+			}
+			lines[i] = lines[i][:len(key)-len(strings.TrimLeft(key, " \t"))] + pair + comment
 			return strings.Join(lines, ""), nil
 		}
 		if strings.TrimSpace(lines[i]) != "" {
@@ -79,6 +83,34 @@ func setTOML(text string, e Edit) (string, error) {
 		lines[last] += "\n"
 	}
 	return strings.Join(slices.Insert(lines, last+1, pair+"\n"), ""), nil
+}
+
+// remark is the comment of a line, with the blanks before it and the end of the line. It
+// is [ErrByHand] if the line means something else without it. before are the characters of
+// which one is before every comment, if there are any.
+func remark(read func(string) (map[string]any, error), line, before string) (string, error) {
+	const opens = " \t[{,=:\"'" // are before a string
+	quote := byte(0)
+	for i := 1; i < len(line); i++ {
+		switch c := line[i]; {
+		case quote == '"' && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case (c == '"' || c == '\'') && strings.IndexByte(opens, line[i-1]) >= 0:
+			quote = c
+		case c == '#' && (before == "" || strings.IndexByte(before, line[i-1]) >= 0):
+			rest := strings.TrimRight(line[:i], " \t")
+			whole, _ := read(line)
+			if part, _ := read(rest); !reflect.DeepEqual(part, whole) {
+				return "", ErrByHand
+			}
+			return line[len(rest):], nil
+		}
+	}
+	return line[len(strings.TrimRight(line, " \t\r\n")):], nil
 }
 
 func unsetTOML(text string, at []string, key string) string {

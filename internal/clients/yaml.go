@@ -74,7 +74,8 @@ func servers(lines []string, list string) (from, to, own, ownEnd int) {
 			if own >= 0 && ownEnd == 0 {
 				ownEnd = i
 			}
-			if name := strings.TrimPrefix(inner, "- name: "); strings.Trim(name, `"'`) == Server {
+			name, _, _ := strings.Cut(strings.TrimPrefix(inner, "- name: "), " #")
+			if strings.Trim(name, `"' `) == Server {
 				own = i
 			}
 		}
@@ -121,10 +122,17 @@ func setYAML(text string, e Edit) (string, error) {
 	for i := own; i < end; i++ {
 		if rest, ok := strings.CutPrefix(strings.Replace(lines[i], "- ", "  ", 1), indent+e.Key+":"); ok {
 			stop := i + 1 // a value over several lines
-			for stop < end && strings.TrimSpace(rest) == "" && strings.HasPrefix(lines[stop], indent+" ") {
+			comment, err := remark(readYAML, e.Key+":"+rest, " \t")
+			if err != nil {
+				return "", err
+			}
+			for stop < end && strings.TrimSpace(strings.TrimSuffix(rest, comment)) == "" && strings.HasPrefix(lines[stop], indent+" ") {
+				if strings.Contains(lines[stop], "#") {
+					return "", ErrByHand // most likely a comment
+				}
 				stop++
 			}
-			lines[i] = lines[i][:strings.Index(lines[i], e.Key)] + pair + "\n"
+			lines[i] = lines[i][:strings.Index(lines[i], e.Key)] + pair + comment
 			return strings.Join(slices.Delete(lines, i+1, stop), ""), nil
 		}
 	}
