@@ -1608,6 +1608,44 @@ func TestPruneByShortProcesses(t *testing.T) {
 	expect(t, n <= 5+256, "%d versions are kept", n)
 }
 
+// TestPruneReadsHistorySeldom: the bound of bytes holds, the oldest versions go first, and
+// neither all of history nor all of the journal is read each time. A version that a file
+// has again is no longer one of the oldest.
+func TestPruneReadsHistorySeldom(t *testing.T) {
+	t.Parallel()
+	fs := simfs.New()
+	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_bytes: 1MiB}\n"), 0o600)
+	s := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{}))(t)
+	looks := 0
+	fs.Before(func(op simfs.Op) {
+		if op.Kind == "readdir" && op.Path == rw.StateDirName+"/history" {
+			looks++
+		}
+	})
+	text := func(i int) string { return fmt.Sprintf("%d ", i) + strings.Repeat("x", 32<<10) }
+	isKept := func(i int) bool {
+		sum := hash(text(i))
+		_, is := fs.ReadFile(rw.StateDirName + "/history/" + sum[:2] + "/" + sum)
+		return is
+	}
+	const writes, files, most = 300, 4, 32
+	oldest, current := 0, 0
+	for i := range writes {
+		for !isKept(oldest) && oldest < i-most {
+			oldest++
+		}
+		n := i
+		if i > 60 && i%10 == 0 && isKept(oldest) {
+			n, current = oldest, i
+		}
+		write(t, s, fmt.Sprintf("f%d.txt", i%files), text(n), rw.ModeOverwrite)
+		kept := simKept(fs)
+		require(t, kept <= most+most/8+1, "after %d writes, %d versions are kept", i+1, kept)
+		require(t, i >= current+files || current == 0 || isKept(oldest), "after %d writes, the version that a file has since write %d is gone", i+1, current+1)
+	}
+	expect(t, looks <= writes/20 && current > 0, "history was read %d times", looks)
+}
+
 func simKept(fs *simfs.FS) (n int) {
 	for path, content := range fs.Tree() {
 		if strings.HasPrefix(path, rw.StateDirName+"/history/") && content != "/" {

@@ -63,7 +63,9 @@ type Engine struct {
 	keptObjects atomic.Int64
 	prunedTo    atomic.Uint64                // newest row that pruning knew of last
 	ownRows     atomic.Uint64                // of commits of this process since then
-	PruneRead   atomic.Int64                 // versions and rows that pruning read last
+	pruneRead   atomic.Int64                 // versions and files of rows that pruning read last
+	pruneAll    atomic.Bool                  // a bound that is not one of bytes may be exceeded
+	bounds      Bounds                       // that pruning found last, without what was over; under Sweeping
 	StatePlace  string                       // the state directory, absolute; "" in tests
 	Beside      string                       // the directory of the states of all work trees of the repository, absolute; "" for none
 	RealRoot    string                       // the workspace without symbolic links; "" in tests

@@ -264,17 +264,19 @@ func (h *heads) turn() (more bool) {
 	if h.now {
 		before = time.Now()
 	}
-	sweep := h.sweep
-	h.sweep, h.now = false, false
+	h.now = false
 	h.mu.Unlock()
 	h.copyAll(before)
 	h.s.FlushCopies()
 	h.s.checkAdopted(h.s.adopted.due())
-	if sweep {
-		h.s.pruneNow()
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.sweep {
+		h.sweep = false // here: every commit has set it again while the copies were made
+		h.mu.Unlock()
+		h.s.pruneNow()
+		h.mu.Lock()
+	}
 	more = len(h.waiting) > 0 || h.sweep || h.s.copies.any() || h.s.adopted.any()
 	h.running, h.turns = more, h.turns+1
 	h.cond.Broadcast()

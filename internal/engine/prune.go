@@ -32,23 +32,24 @@ type HistoryCaps struct {
 	Versions      int
 }
 
-// pruneAfter prunes after a commit when enough was kept since the last look that
+// pruneAfter prunes after a commit when enough was kept since the last time that
 // a bound may be exceeded: an eighth of the bytes, or a number of versions that
 // grows with what a look has to read, all of the journal and all of history.
 // What other processes wrote is counted in rows: it is looked at when the journal
 // has grown by an eighth by them, also by processes that make one commit each. It
 // is done in the background unless that falls behind.
 func (s *Engine) pruneAfter(seq uint64) {
-	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(256, s.PruneRead.Load()/2)
+	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(256, s.pruneRead.Load()/2)
 	step := max(256, uint64(1)<<bits.Len64(seq)>>4)
 	own := s.ownRows.Add(1)
-	grown := seq%step == 0 && seq+1 >= s.prunedTo.Load()+own+step
+	if s.keptObjects.Load() > objects || seq%step == 0 && seq+1 >= s.prunedTo.Load()+own+step {
+		s.pruneAll.Store(true)
+	}
 	switch {
+	case s.keptBytes.Load() <= bytes && !s.pruneAll.Load():
 	case s.TestHooks.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
-		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || grown {
-			s.pruneNow()
-		}
-	case s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || grown:
+		s.pruneNow()
+	default:
 		s.Heads.sweepSoon()
 	}
 }
@@ -70,7 +71,54 @@ func (s *Engine) pruneNow() {
 	if s.pruned.Load() != before {
 		return
 	}
-	s.Prune(context.Background(), SweepWait) // what cannot be removed now is over the bound for longer
+	if !s.pruneNext() {
+		s.Prune(context.Background(), SweepWait) // what cannot be removed now is over the bound for longer
+	}
+}
+
+// pruneNext removes the versions that were next at the last look, for as many bytes as
+// were kept since. It reports whether that is enough: it is not if another bound may be
+// exceeded, or if other processes have written more than a little.
+func (s *Engine) pruneNext() bool {
+	b, caps, own := &s.bounds, s.Host.HistoryCaps(), s.ownRows.Load()
+	if b.upto == 0 || s.pruneAll.Load() || caps.Age > 0 || s.Poisoned.Load() || s.Log.Head() > s.prunedTo.Load()+own+own/8 {
+		return false
+	}
+	named, upto, err := s.namedAfter(b.upto)
+	if err != nil {
+		return false
+	}
+	b.upto = upto
+	b.next = slices.DeleteFunc(b.next, func(k *Kept) bool { return named[k.sha] })
+	n, bytes := 0, b.bytes+s.keptBytes.Load()
+	for ; bytes > caps.Bytes; n++ {
+		if n == len(b.next) {
+			return false
+		}
+		bytes -= b.next[n].St.Size
+	}
+	s.pruned.Add(1)
+	b.bytes += s.keptBytes.Swap(0)
+	if err := s.sweepAll(context.Background(), SweepWait, b.next[:n], nil); err == nil {
+		b.next = b.next[n:]
+	}
+	return true
+}
+
+// namedAfter returns the hashes that rows after seq name, and the newest row.
+func (s *Engine) namedAfter(seq uint64) (named map[string]bool, upto uint64, err error) {
+	if err := s.Log.CatchUp(); err != nil {
+		return nil, 0, err
+	}
+	named, upto = map[string]bool{}, seq
+	err = s.Log.SkimPrevious(seq+1, func(rec *journal.Record) error {
+		upto = rec.Seq
+		for i := range rec.Muts {
+			named[rec.Muts[i].PrevSHA256], named[rec.Muts[i].SHA256] = true, true
+		}
+		return nil
+	})
+	return named, upto, err
 }
 
 // The lock of history is shared by those that add a version and owned by a sweep,
@@ -121,16 +169,36 @@ func (s *Engine) Prune(ctx context.Context, wait time.Duration) (gone []*Kept, e
 	s.keptBytes.Store(0)
 	s.keptObjects.Store(0)
 	s.ownRows.Store(0)
-	s.PruneRead.Store(0)
-	list, upto, err := s.OverBounds()
-	s.prunedTo.Store(upto)
-	for len(list) > 0 && err == nil {
-		n := min(len(list), sweepSlice)
-		var went []*Kept
-		went, err = s.sweep(ctx, wait, list[:n], upto)
-		gone, list = append(gone, went...), list[n:]
+	s.pruneAll.Store(false)
+	s.bounds = Bounds{}
+	b, err := s.OverBounds()
+	s.prunedTo.Store(b.upto)
+	s.pruneRead.Store(b.read)
+	if err != nil {
+		return nil, err
 	}
+	over := b.Over
+	b.Over, b.next = nil, slices.Clone(b.next[:min(len(b.next), nextKept)])
+	s.bounds = b
+	err = s.sweepAll(ctx, wait, over, &gone)
 	return gone, err
+}
+
+// sweepAll is sweep in slices. It adds what it removed to gone, unless that is nil.
+func (s *Engine) sweepAll(ctx context.Context, wait time.Duration, list []*Kept, gone *[]*Kept) error {
+	for part := range slices.Chunk(list, sweepSlice) {
+		went, err := s.sweep(ctx, wait, part, s.bounds.upto)
+		for _, k := range went {
+			s.bounds.bytes -= k.St.Size
+		}
+		if gone != nil {
+			*gone = append(*gone, went...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sweep removes versions that were over a bound up to the row upto.
@@ -140,16 +208,7 @@ func (s *Engine) sweep(ctx context.Context, wait time.Duration, list []*Kept, up
 		return nil, err
 	}
 	defer unlock()
-	if err := s.Log.CatchUp(); err != nil {
-		return nil, err
-	}
-	again := map[string]bool{}
-	err = s.Log.Range(upto+1, func(rec *journal.Record, _ journal.Pos) error {
-		for i := range rec.Muts {
-			again[rec.Muts[i].PrevSHA256], again[rec.Muts[i].SHA256] = true, true
-		}
-		return nil
-	})
+	again, _, err := s.namedAfter(upto)
 	if err != nil {
 		return nil, err
 	}
@@ -172,29 +231,39 @@ func (s *Engine) sweep(ctx context.Context, wait time.Duration, list []*Kept, up
 // to write its row may need it.
 const justKept = time.Hour
 
-// OverBounds lists the versions that are over a bound, in the order in which
-// they go, and the newest row that was read.
-func (s *Engine) OverBounds() (due []*Kept, upto uint64, err error) {
+// Bounds is what a look at all of history has found.
+type Bounds struct {
+	Over  []*Kept // over a bound, in the order in which they go
+	next  []*Kept // go after them when more is kept, in this order
+	bytes int64   // in history
+	upto  uint64  // newest row that was read
+	read  int64   // versions and files of rows that were read
+}
+
+// nextKept is how many versions a process remembers to remove next.
+const nextKept = 4096
+
+// OverBounds lists the versions that are over a bound.
+func (s *Engine) OverBounds() (b Bounds, err error) {
 	objects := map[string]*Kept{}
-	var total int64
 	err = s.History.Each(func(name string, st fsx.Stat, ok bool) error {
 		if ok {
 			// A version that no row names was saved by another program: it
 			// goes last.
 			objects[name] = &Kept{sha: name, St: st, rank: -1, seq: math.MaxUint64}
-			s.PruneRead.Add(1)
-			total += st.Size
+			b.bytes += st.Size
 		}
 		return nil
 	})
 	if err != nil || len(objects) == 0 {
-		return nil, 0, err
+		return b, err
 	}
 	if err := s.Log.CatchUp(); err != nil {
-		return nil, 0, err
+		return b, err
 	}
-	if upto, err = s.rankKept(objects); err != nil {
-		return nil, 0, err
+	b.read = int64(len(objects))
+	if err := s.rankKept(objects, &b); err != nil {
+		return b, err
 	}
 	list := make([]*Kept, 0, len(objects))
 	for _, k := range objects {
@@ -214,35 +283,40 @@ func (s *Engine) OverBounds() (due []*Kept, upto uint64, err error) {
 	if s.Shipped != nil {
 		shipped, ships = s.Shipped()
 	}
+	bytes := b.bytes
 	for _, k := range list {
 		waits := ships && k.seq > shipped && k.seq < math.MaxUint64
-		over := total > caps.Bytes || !pinned[k.sha] && !waits && (k.rank >= caps.Versions ||
+		over := bytes > caps.Bytes || !pinned[k.sha] && !waits && (k.rank >= caps.Versions ||
 			caps.Object > 0 && k.St.Size > caps.Object || caps.Age > 0 && !k.newest && !k.when.IsZero() && now.Sub(k.when) > caps.Age)
 		fresh := k.seq == math.MaxUint64 && now.UnixNano()-k.St.Ctime < int64(justKept)
-		if !over || k.stays || fresh {
-			continue
+		switch {
+		case k.stays || fresh:
+		case !over:
+			b.next = append(b.next, k)
+		default:
+			b.Over = append(b.Over, k)
+			goes[k] = true
+			bytes -= k.St.Size
 		}
-		due = append(due, k)
-		goes[k] = true
-		total -= k.St.Size
 	}
-	return append(due, addedTo(objects, goes)...), upto, nil
+	b.Over = append(b.Over, addedTo(objects, goes)...)
+	return b, nil
 }
 
 // rankKept finds in the journal when each version was replaced, how many
 // versions of its path came since, and which one of a file that was only added
 // to has its bytes. The rows come oldest first, so the order in which each path
-// had its versions is collected and read backward. It returns the newest row.
-func (s *Engine) rankKept(objects map[string]*Kept) (upto uint64, err error) {
+// had its versions is collected and read backward.
+func (s *Engine) rankKept(objects map[string]*Kept, b *Bounds) error {
 	replaced, newest := map[string][]string{}, map[string]string{}
-	err = s.Log.SkimPrevious(func(rec *journal.Record) error {
-		upto = rec.Seq
+	err := s.Log.SkimPrevious(1, func(rec *journal.Record) error {
+		b.upto = rec.Seq
 		switch rec.Kind {
 		case journal.KindCommit, journal.KindObserved, journal.KindConflict, journal.KindAbort:
 		default:
 			return nil
 		}
-		s.PruneRead.Add(int64(len(rec.Muts)))
+		b.read += int64(len(rec.Muts))
 		for i := range rec.Muts {
 			m := &rec.Muts[i]
 			if m.Class != "" {
@@ -264,7 +338,7 @@ func (s *Engine) rankKept(objects map[string]*Kept) (upto uint64, err error) {
 		return nil
 	})
 	if err != nil {
-		return upto, err
+		return err
 	}
 	for _, sha := range newest {
 		objects[sha].newest, objects[sha].rank = true, 0
@@ -272,7 +346,7 @@ func (s *Engine) rankKept(objects map[string]*Kept) (upto uint64, err error) {
 	for path, list := range replaced {
 		rankPath(objects, newest[path], list)
 	}
-	return upto, nil
+	return nil
 }
 
 // madeBy notes the row of a commit whose file the version was.

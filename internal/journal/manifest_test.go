@@ -74,7 +74,8 @@ func TestLongRowsHaveAManifest(t *testing.T) {
 	recs, _, _, _, err = l.Since(1, 10, nil)
 	check("Since", recs[0], err)
 	var seen []int
-	for _, skim := range []func(func(*journal.Record) error) error{l.Skim, l.SkimPrevious} {
+	previous := func(fn func(*journal.Record) error) error { return l.SkimPrevious(1, fn) }
+	for _, skim := range []func(func(*journal.Record) error) error{l.Skim, previous} {
 		seen = nil
 		if err := skim(func(r *journal.Record) error {
 			if r.Seq == 2 {

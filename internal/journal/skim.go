@@ -14,15 +14,15 @@ import (
 // PrevSHA256, PaySHA256 and Slot are only empty or not as in the row, and the other fields
 // may be set or not. Skim takes a fraction of the time. Record and mutations are reused for
 // the next row, their strings are not.
-func (l *Log) Skim(fn func(*Record) error) error { return l.skimWith(new(skimmer), fn) }
+func (l *Log) Skim(fn func(*Record) error) error { return l.skimWith(new(skimmer), 1, fn) }
 
-// SkimPrevious is Skim with the values of SHA256 and PrevSHA256 in the row.
-func (l *Log) SkimPrevious(fn func(*Record) error) error {
-	return l.skimWith(&skimmer{previous: true}, fn)
+// SkimPrevious is Skim from a row on, with the values of SHA256 and PrevSHA256 in the row.
+func (l *Log) SkimPrevious(from uint64, fn func(*Record) error) error {
+	return l.skimWith(&skimmer{previous: true}, from, fn)
 }
 
-func (l *Log) skimWith(k *skimmer, fn func(*Record) error) error {
-	segs, err := l.reach(1)
+func (l *Log) skimWith(k *skimmer, from uint64, fn func(*Record) error) error {
+	segs, err := l.reach(from)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (l *Log) skimWith(k *skimmer, fn func(*Record) error) error {
 		block: 256 << 10,
 		fn:    func(rec *Record, _ []byte, _ Pos) error { return fn(rec) },
 	}
-	_, err = l.pass(segs, 1, &p)
+	_, err = l.pass(segs, from, &p)
 	return err
 }
 

@@ -193,9 +193,9 @@ func (p *compaction) versions(ctx context.Context) error {
 	var gone []*engine.Kept
 	var err error
 	if p.DryRun {
-		read := p.Engine.PruneRead.Load()
-		defer p.Engine.PruneRead.Store(read) // nothing was pruned
-		gone, _, err = p.Engine.OverBounds()
+		var b engine.Bounds
+		b, err = p.Engine.OverBounds()
+		gone = b.Over
 	} else {
 		gone, err = p.sweep(ctx)
 	}
