@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"runtime"
+	"slices"
 	"sync"
+	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -19,8 +21,8 @@ type Batch struct {
 	// Long allows records that are too long for a line: their mutations go into
 	// a manifest.
 	Long bool
-	// Ctx, when set, ends the wait for the journal lock, unless other batches wait with
-	// this one.
+	// Ctx, when set, ends the wait for the journal lock, unless this batch waits for
+	// another one to get it.
 	Ctx context.Context
 }
 
@@ -41,18 +43,58 @@ type WriteError struct {
 func (e *WriteError) Error() string { return "journal write: " + e.Err.Error() }
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// group are the callers that are served together.
+// group are the callers that are served together. One of them leads: it waits for the
+// journal lock, and serves all who wait by then.
 type group struct {
 	mu      sync.Mutex
 	waiting []*waiter
-	shared  durable.Shared
+	led     bool
 }
 
 // waiter is a caller that waits for its group.
 type waiter struct {
 	batch *Batch
+	until time.Time // how long the journal lock is waited for
+	wake  chan bool // true: it was served; false: it leads
 	err   error
 	head  uint64
+}
+
+// first is when the first of those who wait gives up.
+func (g *group) first() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.MinFunc(g.waiting, func(a, b *waiter) int { return a.until.Compare(b.until) }).until
+}
+
+// take removes the waiters of which is holds, and returns them.
+func (g *group) take(is func(*waiter) bool) (list []*waiter) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting = slices.DeleteFunc(g.waiting, func(w *waiter) bool {
+		if is(w) {
+			list = append(list, w)
+			return true
+		}
+		return false
+	})
+	return list
+}
+
+// pass wakes the next leader, and then those who were served.
+func (g *group) pass(served []*waiter) {
+	g.mu.Lock()
+	more := len(g.waiting) > 0
+	if g.led = more; more {
+		g.waiting[0].wake <- false
+	}
+	g.mu.Unlock()
+	for _, w := range served {
+		w.wake <- true
+	}
+	if more { // the scheduler takes who was woken last first
+		runtime.Gosched()
+	}
 }
 
 // Write gives every record its seq and chain and writes them after the newest
@@ -64,44 +106,49 @@ func (l *Log) Write(b *Batch) (uint64, error) {
 }
 
 // join has run serve b, together with the batches of concurrent callers.
-func (l *Log) join(g *group, b *Batch, run func([]*waiter)) (uint64, error) {
+func (l *Log) join(g *group, b *Batch, run func(g *group, leader *waiter) (served []*waiter)) (uint64, error) {
 	if l.o.ReadOnly {
 		return 0, ErrReadOnly
 	}
 	if err := l.spill(b); err != nil {
 		return 0, &WriteError{EffectNone, err}
 	}
-	w := &waiter{batch: b}
+	w := &waiter{batch: b, until: time.Now().Add(l.lockWait()), wake: make(chan bool, 1)}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
+	leads := !g.led
+	g.led = true
 	g.mu.Unlock()
-	g.shared.Do(func() error {
-		g.mu.Lock()
-		list := g.waiting
-		g.waiting = nil
-		g.mu.Unlock()
-		if len(list) > 0 {
-			run(list)
-		}
-		return nil
-	})
+	for leads || !<-w.wake {
+		leads = false
+		g.pass(run(g, w))
+	}
 	return w.head, w.err
 }
 
-// writeGroup writes the batches of a group under the journal lock.
-func (l *Log) writeGroup(list []*waiter) {
+// writeGroup writes the batches of a group under the journal lock, and returns those who
+// were served. If the lock is not free in time, only those who have waited long enough are.
+func (l *Log) writeGroup(g *group, leader *waiter) (list []*waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ctx := context.Background()
-	if first := list[0].batch.Ctx; len(list) == 1 && first != nil {
-		ctx = first
+	if leader.batch.Ctx != nil {
+		ctx = leader.batch.Ctx
 	}
-	unlock, err := l.begin(ctx)
+	unlock, err := l.begin(ctx, time.Until(g.first()))
 	if err != nil {
+		now, locked := time.Now(), errors.Is(err, ErrLocked)
+		list = g.take(func(w *waiter) bool {
+			if ctx.Err() != nil {
+				return w == leader
+			}
+			return !locked || !now.Before(w.until)
+		})
 		failGroup(list, &WriteError{EffectNone, err})
-		return
+		return list
 	}
 	defer unlock()
+	list = g.take(func(*waiter) bool { return true })
 	var recs []*Record
 	var in []*waiter
 	for _, w := range list {
@@ -116,17 +163,18 @@ func (l *Log) writeGroup(list []*waiter) {
 		recs, in = append(recs, w.batch.Recs...), append(in, w)
 	}
 	if len(recs) == 0 {
-		return
+		return list
 	}
 	if err := l.writeRows(recs); err != nil {
 		failGroup(in, err)
-		return
+		return list
 	}
 	for _, w := range in {
 		if n := len(w.batch.Recs); n > 0 {
 			w.head = w.batch.Recs[n-1].Seq
 		}
 	}
+	return list
 }
 
 func failGroup(list []*waiter, err error) {
@@ -144,14 +192,14 @@ func (l *Log) Commit(b *Batch) (uint64, error) {
 }
 
 // commitGroup writes and flushes the batches of a group.
-func (l *Log) commitGroup(list []*waiter) {
-	l.writeGroup(list)
+func (l *Log) commitGroup(g *group, leader *waiter) []*waiter {
+	list := l.writeGroup(g, leader)
 	var last uint64
 	for _, w := range list {
 		last = max(last, w.head)
 	}
 	if last == 0 { // nothing was written
-		return
+		return list
 	}
 	if err := l.Flush(last); err != nil {
 		for _, w := range list {
@@ -160,6 +208,7 @@ func (l *Log) commitGroup(list []*waiter) {
 			}
 		}
 	}
+	return list
 }
 
 // headroom is what seq and chain may add to a record after fit saw it.
@@ -182,14 +231,14 @@ func fit(recs []*Record) error {
 
 // begin takes the journal lock and brings the log up to date: rows of other
 // processes, a new segment, bytes that a killed writer left.
-func (l *Log) begin(ctx context.Context) (unlock func(), err error) {
+func (l *Log) begin(ctx context.Context, wait time.Duration) (unlock func(), err error) {
 	if l.closed {
 		return nil, fs.ErrClosed
 	}
 	if l.Poisoned() {
 		return nil, ErrPoisoned
 	}
-	if unlock, err = l.kernelLock(ctx, lockByte, l.lockWait()); err != nil {
+	if unlock, err = l.kernelLock(ctx, lockByte, wait); err != nil {
 		return nil, err
 	}
 	if err = l.current(); err == nil {

@@ -99,7 +99,7 @@ func (l *Log) openSegment(first uint64) (fsx.File, error) {
 func (l *Log) Roll(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := l.begin(ctx)
+	unlock, err := l.begin(ctx, l.lockWait())
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (l *Log) Park(ctx context.Context, firsts []uint64) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := l.begin(ctx)
+	unlock, err := l.begin(ctx, l.lockWait())
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (l *Log) Refold(fn func(*Record, Pos), done func()) error {
 func (l *Log) Jump(ctx context.Context, to uint64, rec *Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := l.begin(ctx)
+	unlock, err := l.begin(ctx, l.lockWait())
 	if err != nil {
 		return err
 	}

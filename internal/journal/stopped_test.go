@@ -3,16 +3,20 @@ package journal_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // openAs opens the journal as a process of its own.
@@ -218,5 +222,51 @@ func TestPoisonWithoutAMarkSweep(t *testing.T) {
 				t.Errorf("before operation %d: a write after the failure: %v", n, err)
 			}
 		}
+	}
+}
+
+// TestWritersWaitAtTheSameTime: writers of one process that wait for the journal lock wait
+// no longer than its time limit each, whoever came before them. One whose context ends
+// does not end the wait of the others, who write when the lock is free.
+func TestWritersWaitAtTheSameTime(t *testing.T) {
+	const limit, apart, writers = 10 * time.Second, time.Second, 6
+	for _, freed := range []time.Duration{0, limit + 2*apart + apart/2} { // never, or when three have given up
+		synctest.Test(t, func(t *testing.T) {
+			fs := simfs.New()
+			fs.Root().Mkdir("journal", 0o700)
+			l := openWaiting(t, fs.NewProcess(), "a", new(atomic.Bool), limit)
+			lock := testbed.Must(fs.NewProcess().Root().Open("lock", fsx.Read|fsx.Write, 0))(t)
+			if ok, err := lock.TryLock(1<<40, 1, true); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			short, cancel := context.WithTimeout(ctx, apart/2)
+			defer cancel()
+			_, err := l.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "a"}}, Ctx: short})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			if freed > 0 {
+				time.AfterFunc(freed, func() { lock.Unlock(1<<40, 1) })
+			}
+			var all sync.WaitGroup
+			for i := range writers {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * apart)
+					began := time.Now()
+					err := write(l, fmt.Sprint(i), true)
+					took, want := time.Since(began), limit
+					if late := freed - time.Duration(i)*apart; freed > 0 && late < limit {
+						want = late
+					}
+					if took.Round(100*time.Millisecond) != want || errors.Is(err, journal.ErrLocked) != (want == limit) || want < limit && err != nil {
+						t.Errorf("writer %d, lock free after %v: %v after %v, want %v", i, freed, err, took, want)
+					}
+				})
+			}
+			all.Wait()
+			if have := len(paths(t, l)); freed > 0 && have != writers-3 || freed == 0 && have != 0 {
+				t.Errorf("lock free after %v: %d rows", freed, have)
+			}
+		})
 	}
 }

@@ -173,8 +173,8 @@ var mutants = []mutant{
 	{
 		Point: 17, Fault: "a lock timeout poisons the journal",
 		File: "internal/journal/append.go",
-		Old:  "\tif unlock, err = l.kernelLock(ctx, lockByte, l.lockWait()); err != nil {\n\t\treturn nil, err\n\t}\n\tif err = l.current()",
-		New:  "\tif unlock, err = l.kernelLock(ctx, lockByte, l.lockWait()); err != nil {\n\t\tl.poisonLocked()\n\t\treturn nil, err\n\t}\n\tif err = l.current()",
+		Old:  "\tif unlock, err = l.kernelLock(ctx, lockByte, wait); err != nil {\n\t\treturn nil, err\n\t}\n\tif err = l.current()",
+		New:  "\tif unlock, err = l.kernelLock(ctx, lockByte, wait); err != nil {\n\t\tl.poisonLocked()\n\t\treturn nil, err\n\t}\n\tif err = l.current()",
 		Dir:  "internal/journal",
 	},
 	{
