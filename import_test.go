@@ -110,6 +110,25 @@ func TestExportComesBack(t *testing.T) {
 	must(fresh.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(exported(t, fresh)), Call: rw.Call{DryRun: true}, AllowNonEmpty: true}))(t)
 }
 
+// TestImportBesideACommit: an import adds rows about the path of a commit in progress. The
+// commit is refused, because it does not follow these rows; the next one does.
+func TestImportBesideACommit(t *testing.T) {
+	old := must(rw.OpenSim(simfs.New(), nil, rw.Sim{}))(t)
+	write(t, old, "a.txt", "old", rw.ModeCreate)
+	data := exported(t, old)
+	fs := simfs.New()
+	s, other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t), must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
+	fs.Before(func(op simfs.Op) {
+		if op.Kind == "lock" && strings.HasSuffix(op.Path, "/locks/journal") {
+			fs.Before(nil)
+			importInto(t, other, data)
+		}
+	})
+	fails(s.SafeWrite(background, put("a.txt", "new", rw.ModeCreate)))(t, rw.ErrChangedDuringWrite)
+	write(t, s, "a.txt", "new", rw.ModeCreate)
+	check(t, s, true)
+}
+
 // TestDamagedExportsLeaveNothing: if any byte is changed, a line lost or the end cut
 // off, the import is refused and the disk is unchanged.
 func TestDamagedExportsLeaveNothing(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -55,14 +57,8 @@ func child(job, dir, arg string) error {
 	}
 	switch job {
 	case "rows": // arg: id; 200 appends to one shared file and creates of its own
-		late := 2 // rows of the two processes that are killed may come to light after a look at the file
 		for i := range 100 {
-			r := put("shared.log", fmt.Sprintf("%s-%d\n", arg, i), rw.ModeAppend)
-			_, err := s.SafeWrite(ctx, r)
-			for ; errors.Is(err, rw.ErrChangedDuringWrite) && late > 0; late-- {
-				_, err = s.SafeWrite(ctx, r)
-			}
-			if err != nil {
+			if _, err := s.SafeWrite(ctx, put("shared.log", fmt.Sprintf("%s-%d\n", arg, i), rw.ModeAppend)); err != nil {
 				return err
 			}
 			if _, err := s.SafeWrite(ctx, put(fmt.Sprintf("own/%s-%d.txt", arg, i), strings.Repeat(arg, i), rw.ModeCreate)); err != nil {
@@ -227,6 +223,95 @@ func TestProcessesShareOneJournal(t *testing.T) {
 	}
 	for line, n := range seen {
 		expect(t, n == 1, "line %q is there %d times", line, n)
+	}
+}
+
+// TestRowsThatAreNotShown: a row is in the journal, but its writer could not show it to
+// others, because it died or the number up to which they read could not be raised. The next
+// writer of the path, and a call with the same idempotency key, know the row.
+func TestRowsThatAreNotShown(t *testing.T) {
+	raises := func(op simfs.Op) bool {
+		return op.Kind == "write" && strings.HasSuffix(op.Path, "/locks/journal") && op.Off > 0
+	}
+	for _, level := range allLevels {
+		for i := range 4 {
+			dies, first := i%2 > 0, i/2 // and what comes first
+			fs := simfs.New()
+			process := fs.NewProcess()
+			a := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Process: process}))(t)
+			b := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0002", Process: fs.NewProcess()}))(t)
+			write(t, b, "a.txt", "one\n", rw.ModeCreate)
+			if dies {
+				fs.Before(func(op simfs.Op) {
+					if raises(op) {
+						process.Kill()
+					}
+				})
+			}
+			unshown := false
+			fs.Inject(func(op simfs.Op) simfs.Fault {
+				if !raises(op) {
+					return simfs.Fault{}
+				}
+				unshown = true
+				return simfs.Fault{Err: syscall.EIO}
+			})
+			r := put("a.txt", "two\n", rw.ModeAppend)
+			r.IdempotencyKey = "key"
+			_, err := a.SafeWrite(background, r)
+			require(t, (err != nil) == dies && unshown != dies, "%s %d: %v", level, i, err)
+			fs.Before(nil)
+			for j := range 2 {
+				if j == first {
+					write(t, b, "a.txt", "three\n", rw.ModeAppend)
+					continue
+				}
+				again := must(b.SafeWrite(background, r))(t)
+				expect(t, again.Status == rw.StatusReplayed, "%s %d: %+v", level, i, again)
+			}
+			data, _ := fs.ReadFile("a.txt")
+			expect(t, string(data) == "one\ntwo\nthree\n", "%s %d: %q", level, i, data)
+			fs.Inject(nil)
+			check(t, b, true)
+		}
+	}
+}
+
+// TestStoppedWriterSweep: a process is stopped before each operation of a write. A write of
+// another process to another file succeeds, or ends with its context: its refusal does not
+// wait for a lock either. The time limit of the journal lock is an hour here.
+func TestStoppedWriterSweep(t *testing.T) {
+	t.Parallel()
+	for n, stopped := 0, true; stopped; n++ {
+		fs := simfs.New()
+		process := fs.NewProcess()
+		a := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: process}))(t)
+		b := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: fs.NewProcess(), LockWait: time.Hour}))(t)
+		reached, done := process.PauseAt(n), make(chan error, 1)
+		go func() { done <- errorOf(a.SafeWrite(background, put("a.txt", "a", rw.ModeCreate))) }()
+		stopped = false
+		select {
+		case <-reached:
+			stopped = true
+		case err := <-done:
+			noErr(t, err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(background, 5*time.Millisecond)
+			defer cancel()
+			ended <- errorOf(b.SafeWrite(ctx, put("b.txt", "b", rw.ModeCreate)))
+		}()
+		select {
+		case err := <-ended:
+			require(t, err == nil || errors.Is(err, rw.ErrCanceled), "stopped before operation %d: %v", n, err)
+		case <-time.After(time.Minute):
+			t.Fatalf("stopped before operation %d: the other process waits", n)
+		}
+		if process.Continue(); stopped {
+			noErr(t, <-done)
+		}
+		check(t, b, true)
 	}
 }
 

@@ -404,39 +404,23 @@ func (c *Commit) reply() json.RawMessage {
 	return data
 }
 
-// unmoved fails when rows about a path of the commit, or about its key, have come
-// since its locks were taken. Their writer died before they were published, so
-// they were found only under the journal lock. The next call finishes them.
+// unmoved fails when rows about a path of the commit have come since its locks
+// were taken: an import takes none.
 func (c *Commit) unmoved(uint64) error {
-	seq := uint64(0)
-	if c.Req.Key != "" {
-		e, _ := c.s.Rows.Get(index.IdemKey(c.Req.Key))
-		seq = e.Seq
-	}
 	for _, m := range c.Muts {
-		e, _ := c.s.Rows.Last(m.Target.Path)
-		seq = max(seq, e.Seq)
+		if e, _ := c.s.Rows.Last(m.Target.Path); e.Seq > c.head {
+			return fault.New(fault.ChangedDuringWrite).Hintf("rows about the file were imported at the same moment; read the file, then decide again")
+		}
 	}
-	if seq <= c.head {
-		return nil
-	}
-	return fault.New(fault.ChangedDuringWrite).Hintf("a write of a process that died a moment ago was found; read the file, then decide again")
+	return nil
 }
 
 // Answered reports, under the locks, whether the idempotency key answers the
-// call. A plan that would set something aside asks first.
+// call, because it was used before. A plan that would set something aside asks first.
 func (c *Commit) Answered() (bool, error) {
 	if c.Req.Key == "" {
 		return false, nil
 	}
-	if err := c.s.Log.CatchUp(); err != nil {
-		return false, err
-	}
-	return c.Replay()
-}
-
-// Replay answers a request whose idempotency key was used before.
-func (c *Commit) Replay() (bool, error) {
 	e, err := c.s.Rows.Get(index.IdemKey(c.Req.Key))
 	if err != nil {
 		if err := c.s.RebuildRows(); err != nil {

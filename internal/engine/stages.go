@@ -106,6 +106,10 @@ func (c *Commit) lock(ctx context.Context) error {
 			return err
 		}
 		c.unlock = unlock
+		// Those who had the locks before may have died, or may be unable to show their rows.
+		if err := c.s.Log.Reach(ctx); err != nil {
+			return err
+		}
 		if c.Plan != nil {
 			err := c.Plan(ctx)
 			if err == nil {
@@ -124,13 +128,6 @@ func (c *Commit) lock(ctx context.Context) error {
 			return err
 		}
 		if !moved && !shared {
-			catchUp := c.s.Log.CatchUp
-			if c.sharesFile() { // a dead writer of another name may not have flushed its row
-				catchUp = func() error { return c.s.Log.Settle(ctx) }
-			}
-			if err := catchUp(); err != nil {
-				return err
-			}
 			c.head = c.s.Log.Head()
 			left, err := c.s.LeftBehind(append(c.paths(), c.judge.Touches()...))
 			if err == nil && left == nil && c.sharesFile() {
@@ -279,10 +276,8 @@ func (c *Commit) moved(ctx context.Context) (bool, error) {
 // fits the current file. The idempotency key comes first: a repeated request
 // must not fail because the first one changed the file.
 func (c *Commit) precondition(ctx context.Context) error {
-	if c.Req.Key != "" {
-		if done, err := c.Replay(); done || err != nil {
-			return err
-		}
+	if done, err := c.Answered(); done || err != nil {
+		return err
 	}
 	if c.Unasked { // the key was to answer, and it is gone
 		return fault.New(fault.ChangedDuringWrite).Hintf("the result of the idempotency key is no longer known; send the call again, so that the user can be asked")

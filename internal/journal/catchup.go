@@ -32,6 +32,39 @@ func (l *Log) CatchUp() error {
 	return l.catchUp(until)
 }
 
+// Reach is CatchUp for a caller that must know every row that was written before the
+// call: it also reads those that their writer has not shown, because it died or could not.
+// The journal lock is taken only if there are any.
+func (l *Log) Reach(ctx context.Context) error {
+	if err := l.CatchUp(); err != nil {
+		return err
+	}
+	if !l.unshown() {
+		return nil
+	}
+	return l.Alone(ctx, l.current)
+}
+
+// unshown reports whether rows may follow those that CatchUp has read.
+func (l *Log) unshown() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return false
+	case l.met.segment != l.pos.Segment:
+		return true
+	case l.file == nil: // there are no rows
+		return false
+	}
+	st, err := l.file.Stat()
+	if err != nil || st.Nlink == 0 { // the segment was written again
+		return true
+	}
+	end, err := firstNUL(l.file, l.pos.Offset)
+	return err != nil || end > l.pos.Offset
+}
+
 // Settle takes every row that there is, and makes it durable: a writer may have
 // died between writing its rows and flushing them.
 func (l *Log) Settle(ctx context.Context) error {

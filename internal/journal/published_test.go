@@ -211,3 +211,39 @@ func TestReadersFollowARewrittenSegment(t *testing.T) {
 		t.Errorf("%d rows, head %d: %v", len(recs), a.Head(), err)
 	}
 }
+
+// TestReach: a process knows every row that another one wrote and did not show, also in
+// another segment, and in one that was written again. It takes the journal lock only if
+// there are such rows.
+func TestReach(t *testing.T) {
+	fs := simfs.New()
+	b := open(t, fs, journal.Options{Writer: "b"})
+	locked := false
+	fs.Before(func(op simfs.Op) { locked = locked || op.Kind == "lock" })
+	reach := func(head uint64, locks bool) {
+		t.Helper()
+		locked = false
+		if err := b.Reach(ctx); err != nil || b.Head() != head || locked != locks {
+			t.Fatalf("head %d, want %d; locked %v: %v", b.Head(), head, locked, err)
+		}
+	}
+	reach(0, false)
+	a := open(t, fs, journal.Options{Writer: "a", SegmentBytes: 500})
+	for seq := range uint64(6) {
+		write(a, "not shown", false)
+		reach(seq+1, true)
+		reach(seq+1, false)
+	}
+	if n, err := fs.Root().OpenDir("journal"); err != nil {
+		t.Fatal(err)
+	} else if names, _ := n.Names(); len(names) < 2 {
+		t.Fatal("there is one segment", names)
+	}
+	again := open(t, fs, journal.Options{Writer: "c", Lost: lostFrom(1)})
+	write(again, "not shown", false)
+	reach(7, true)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reach(7, false)
+}

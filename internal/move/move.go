@@ -98,8 +98,11 @@ func (m *Move) pairs() (list []*engine.Mutation) {
 }
 
 // again reads the directory under the locks: files that were added while the call
-// waited move along.
+// waited move along. A repeated call is answered first: the directory is gone.
 func (m *Move) again(ctx context.Context, c *engine.Commit) error {
+	if done, err := c.Answered(); done || err != nil {
+		return err
+	}
 	now, err := treeBelow(m.e, m.From)
 	if err != nil {
 		return err

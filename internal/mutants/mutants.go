@@ -160,6 +160,12 @@ var mutants = []mutant{
 		Dir: "internal/journal",
 	},
 	{
+		Point: 14, Fault: "a writer does not look for rows that a dead one has not published",
+		File: "internal/engine/stages.go",
+		Old:  "c.s.Log.Reach(ctx)", New: "c.s.Log.CatchUp()",
+		Run: "TestNextWriterSweep",
+	},
+	{
 		Point: 15, Fault: "Close truncates the journal where reading it failed",
 		File: "internal/journal/log.go",
 		Old:  "l.catchUp(locked) == nil && l.alloc > l.pos.Offset", New: "(l.catchUp(locked) == nil || true) && l.alloc > l.pos.Offset",

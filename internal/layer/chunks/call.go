@@ -68,13 +68,8 @@ func (s *Layer) run(ctx context.Context, session string, clears bool, begin Begi
 // writer may have left the session half changed, so that is checked before
 // anything is judged.
 func (k *Call) see() (*Session, error) {
-	if err := k.s.Log.CatchUp(); err != nil {
+	if done, err := k.Answered(); done || err != nil {
 		return nil, err
-	}
-	if k.Req.Key != "" {
-		if done, err := k.Replay(); done || err != nil {
-			return nil, err
-		}
 	}
 	left, err := k.s.LeftBehind([]string{k.Manifest.Target.Path})
 	if err != nil {
