@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -54,7 +55,8 @@ func register(path string) {
 
 // All lists the stores of this user: those in the directory of the user's
 // state, those that were opened elsewhere, and those of the workspace w, which
-// may be nil. Nothing is removed because its root is gone.
+// may be nil. What an interrupted move or removal left of one is among them. Nothing is
+// removed because its root is gone.
 func All(w *Workspace) (list []Store) {
 	seen := map[string]bool{}
 	add := func(path string) {
@@ -86,6 +88,11 @@ func All(w *Workspace) (list []Store) {
 		var to pointer
 		if json.Unmarshal([]byte(readSmall(filepath.Join(base, known, e.Name()))), &to) == nil {
 			add(to.State)
+			for _, dir := range inside(filepath.Dir(to.State)) {
+				if strings.HasPrefix(dir, to.State+aside) {
+					add(dir)
+				}
+			}
 		}
 	}
 	return list

@@ -313,25 +313,25 @@ func Remove(dir string) error {
 		return errors.Join(err, up.Rename(retired, up, name))
 	}
 	failpoint.At("relocate:retired")
-	if err := removeSlots(up, retired); err != nil {
+	if err := removeSlots(up, retired, isAside(name)); err != nil {
 		return err
 	}
 	if base := stateHome(); base != "" {
-		os.Remove(filepath.Join(base, app, known, digest(dir)+".json"))
+		defer os.Remove(filepath.Join(base, app, known, digest(strings.SplitN(dir, aside, 2)[0])+".json"))
 	}
 	return os.RemoveAll(filepath.Join(filepath.Dir(dir), retired))
 }
 
 // removeSlots removes the directories of slots of a store from its workspace. Those of a
-// workspace that is gone are gone with it.
-func removeSlots(up fsx.Dir, name string) error {
+// workspace that is gone are gone with it. What is left of a store that was moved has none.
+func removeSlots(up fsx.Dir, name string, left bool) error {
 	state, err := up.OpenDir(name)
 	if err != nil {
 		return err
 	}
 	defer state.Close()
 	list, err := slotdir.Read(state)
-	if err != nil || list.Root == "" {
+	if err != nil || list.Root == "" || left && Has(list.Root) {
 		return err
 	}
 	root, err := fsx.OpenRoot(list.Root)

@@ -229,3 +229,35 @@ func TestMoveIntoItself(t *testing.T) {
 		t.Error("something was made")
 	}
 }
+
+// TestRemovedInPart: what a removal left that ended at any step is listed, and can be
+// removed.
+func TestRemovedInPart(t *testing.T) {
+	for _, kind := range []place.Kind{place.Git, place.XDG, place.Tree} {
+		g := newGround(t)
+		root := g.repo("repo")
+		w := testbed.Must(place.Look(root))(t)
+		dir := w.Of(kind).Path
+		if err := errors.Join(os.MkdirAll(dir+"/journal", 0o700), os.WriteFile(dir+"/meta.json", nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		g.open(root) // notes where it is
+		func() {
+			defer failpoint.Arm(func(string) { panic("ended") })()
+			defer func() { recover() }()
+			t.Error(place.Remove(dir))
+		}()
+		left := place.All(w)
+		if len(left) != 1 || len(w.Found()) != 0 {
+			t.Fatalf("%s: %v, %v", kind, left, w.Found())
+		}
+		os.RemoveAll(left[0].Path + "/meta.json")
+		os.RemoveAll(left[0].Path + "/journal")
+		if again := place.All(w); len(again) != 1 || !place.IsStore(again[0].Path) {
+			t.Fatalf("%s: %v", kind, again)
+		}
+		if err := place.Remove(left[0].Path); err != nil || len(place.All(w)) != 0 {
+			t.Errorf("%s: %v, %v", kind, err, place.All(w))
+		}
+	}
+}

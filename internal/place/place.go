@@ -168,8 +168,12 @@ func (p Place) exists() bool {
 	return p.Kind != Tree || IsStore(p.Path)
 }
 
-// IsStore reports whether a directory has a part that only stores have.
+// IsStore reports whether a directory has a part that only stores have, or is what a move
+// or removal left of one.
 func IsStore(dir string) bool {
+	if isAside(dir) {
+		return true
+	}
 	for _, part := range []string{"meta.json", "journal", "journal.jsonl"} {
 		if _, err := os.Lstat(filepath.Join(dir, part)); err == nil {
 			return true
@@ -554,7 +558,7 @@ func (w *Workspace) hasNamesake() bool {
 			continue
 		}
 		for _, dir := range inside(filepath.Join(p.base, app)) {
-			if r, err := ReadRecord(dir); err == nil && r.Root == w.Root {
+			if r, err := ReadRecord(dir); err == nil && r.Root == w.Root && !isAside(dir) {
 				return true
 			}
 		}
@@ -562,11 +566,11 @@ func (w *Workspace) hasNamesake() bool {
 	return false
 }
 
-// inside are the directories in one that may be stores.
+// inside are the directories in one that may be stores, or what is left of one.
 func inside(dir string) (list []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != known && !isAside(e.Name()) {
+		if e.IsDir() && e.Name() != known {
 			list = append(list, filepath.Join(dir, e.Name()))
 		}
 	}
