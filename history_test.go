@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -1606,6 +1607,26 @@ func TestPruneByShortProcesses(t *testing.T) {
 	}
 	n := simKept(fs)
 	expect(t, n <= 5+256, "%d versions are kept", n)
+}
+
+// TestWritesAllocateLittle: neither the content nor the version that history is to get
+// takes new memory with each write.
+func TestWritesAllocateLittle(t *testing.T) {
+	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+	text := bytes.Repeat([]byte("some words of a line\n"), 3000)
+	each := func(n int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range n {
+			copy(text, fmt.Sprintf("%9d", i))
+			must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt", Mode: rw.ModeOverwrite}, bytes.NewReader(text)))(t)
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / uint64(n)
+	}
+	each(20)
+	used := each(300)
+	expect(t, used <= uint64(len(text))*3/4, "%d bytes are allocated for a write of %d", used, len(text))
 }
 
 // TestPruneReadsHistorySeldom: the bound of bytes holds, the oldest versions go first, and

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"maps"
@@ -56,7 +55,21 @@ func (h *head) close() {
 	if h.file != nil {
 		h.file.Close()
 	}
+	if cap(h.data) == headInline {
+		headBytes.Put((*[headInline]byte)(h.data[:headInline]))
+	}
 	h.file, h.data = nil, nil
+}
+
+// headBytes are buffers for long versions that wait in memory.
+var headBytes = sync.Pool{New: func() any { return new([headInline]byte) }}
+
+// room returns memory for the bytes of the version.
+func (h *head) room() []byte {
+	if h.size <= headInline/2 {
+		return make([]byte, h.size)
+	}
+	return headBytes.Get().(*[headInline]byte)[:h.size]
 }
 
 // heads holds the newest versions that wait for their copy. The goroutine that
@@ -118,7 +131,8 @@ func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 	written := moved || m.Primitive == publish.Create || m.Primitive == publish.Replace || m.Primitive == publish.InPlace
 	if h.size <= headInline && written {
 		if whole, ok := m.Final.Whole(); ok && !moved && int64(len(whole)) == h.size {
-			h.data = bytes.Clone(whole) // the caller may change it after the reply
+			h.data = h.room() // the caller may change whole after the reply
+			copy(h.data, whole)
 			return
 		}
 		from := m.Final.Reader()
@@ -126,7 +140,7 @@ func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 			from = m.Source.Prev.Reader()
 		}
 		// Another program may have written to the file since it got its name.
-		data := make([]byte, h.size)
+		data := h.room()
 		if _, err := io.ReadFull(from, data); err == nil && HashOf(data) == h.sha {
 			h.data = data
 		}
