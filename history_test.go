@@ -21,6 +21,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // quick is a store in memory, where durability is not the point.
@@ -1612,6 +1613,9 @@ func TestPruneByShortProcesses(t *testing.T) {
 // TestWritesAllocateLittle: neither the content nor the version that history is to get
 // takes new memory with each write.
 func TestWritesAllocateLittle(t *testing.T) {
+	if testbed.RaceDetector {
+		t.Skip("the race detector makes pools lose what they hold")
+	}
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	text := bytes.Repeat([]byte("some words of a line\n"), 3000)
 	each := func(n int) uint64 {
