@@ -414,7 +414,7 @@ func TestCaptureBesideHooks(t *testing.T) {
 	in := map[string]any{"command": "make"}
 	a.hook("claude", a.claude("PreToolUse", "Bash", "t1", in))
 	for i := range 20 {
-		a.sh(fmt.Sprintf("printf %d > f%d.txt; printf %d > a.txt", i, i, i))
+		a.sh(fmt.Sprintf("printf %d > .git/new; mv .git/new f%d.txt; printf %d > a.txt", i, i, i)) // f is never empty
 	}
 	a.hook("claude", a.claude("PostToolUse", "Bash", "t1", in))
 	end()
