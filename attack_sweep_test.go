@@ -915,7 +915,7 @@ func TestPermissionBeforeTheRow(t *testing.T) {
 }
 
 // attackStep is the stride of these sweeps, which go through pairs of
-// operations: four times short in a short run, half of it in a longer one, 1 in a full one.
+// operations: eight times short in a short run, half of it in a longer one, 1 in a full one.
 func attackStep(short int) int {
 	switch {
 	case *long:
@@ -923,7 +923,7 @@ func attackStep(short int) int {
 	case testbed.Long():
 		return max(1, short/2)
 	}
-	return 4*short + 1
+	return 8*short + 1
 }
 
 const inTheWay = "in the way\n"

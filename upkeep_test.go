@@ -668,7 +668,7 @@ var turn = sync.OnceValue(func() uint64 {
 })
 
 // stride is the distance between the operations at which a sweep stops, short in a
-// longer run, eight times that in a short one, and under the race detector, which checks
+// longer run, sixteen times that in a short one, and under the race detector, which checks
 // something else and makes everything ten times slower.
 func stride(short int) int {
 	switch {
@@ -677,16 +677,16 @@ func stride(short int) int {
 	case testbed.Long():
 		return short
 	}
-	return 8*short + 1 // odd, so that sweeps with two kinds of operations visit both
+	return 16*short + 1 // odd, so that sweeps with two kinds of operations visit both
 }
 
 // turns is the stride of a sweep that takes every operation in a long run, and
-// every (2n+1)th of them in a short one. It has no divisor in common with the errors.
+// every (4n+1)th of them in a short one. It has no divisor in common with the errors.
 func turns(n int) int {
 	if !short() {
 		return 1
 	}
-	return 2*n + 1
+	return 4*n + 1
 }
 
 // phase is the first operation of a sweep that takes every stepth.
