@@ -164,6 +164,7 @@ func hostileCalls(size int) []struct{ name, tool, args, reasons string } {
 // size limit, of any shape, are answered, and the large call is either refused
 // by name or carried out.
 func TestHostileArgumentsBlockNoCall(t *testing.T) {
+	t.Parallel()
 	size := 1 << 20
 	if testbed.Long() {
 		size = 28 << 20 // a message may have 32 MiB, and members are a little longer
@@ -186,6 +187,7 @@ func TestHostileArgumentsBlockNoCall(t *testing.T) {
 // TestCanceledHostileCallsFreeTheLane: a call that is canceled is not answered,
 // and the mutation after it is.
 func TestCanceledHostileCallsFreeTheLane(t *testing.T) {
+	t.Parallel()
 	const size = 1 << 20
 	w := dial(t, t.TempDir())
 	for i, row := range hostileCalls(size) {
@@ -204,6 +206,7 @@ func TestCanceledHostileCallsFreeTheLane(t *testing.T) {
 // middle. No session waits for another one, and each reply equals that over
 // stdio.
 func TestHostileArgumentsOverHTTP(t *testing.T) {
+	t.Parallel()
 	const size = 1 << 20
 	web := startHTTP(t, nil, "-transport", "http", "-token", identityToken)
 	web.http.Timeout = hangLimit(size)
@@ -240,6 +243,7 @@ func hangLimit(size int) time.Duration {
 // whose expression makes the scan of a write take minutes. The call can be
 // canceled, and the next write does not wait for it.
 func TestASlowPatternOfAShippedPolicyIsCanceled(t *testing.T) {
+	t.Parallel()
 	dir := policyWorkspace(t, "extend_patterns: {own: [{name: slow, regex: '(?s)a.{0,480}a.{0,480}z|a'}]}\n", true)
 	w := dial(t, dir)
 	w.call("slow", "rw_safe_write", fmt.Sprintf(`{"path":"a.txt","content":%q}`, strings.Repeat("a", 1<<20)))

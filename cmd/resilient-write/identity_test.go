@@ -236,6 +236,7 @@ func TestAClaimIsNotTrusted(t *testing.T) {
 // Neither another client that names the thread nor one that claims it in an
 // argument gets into the session.
 func TestAThreadContinues(t *testing.T) {
+	t.Parallel()
 	const thread = `{"threadId":"01a2-thread","callId":"call_7"}`
 	for _, over := range transports(t) {
 		t.Run(over.name, func(t *testing.T) {
@@ -273,6 +274,7 @@ func TestSessionOfClaudeCode(t *testing.T) {
 // TestMetaOfAnyType: a host may send values of any type; a thread that is not
 // text, or that would look like a connection, counts as absent.
 func TestMetaOfAnyType(t *testing.T) {
+	t.Parallel()
 	long, _ := json.Marshal(strings.Repeat("t", 1<<17))
 	for _, over := range transports(t) {
 		t.Run(over.name, func(t *testing.T) {
@@ -304,6 +306,7 @@ func TestMetaOfAnyType(t *testing.T) {
 // most 200 bytes of it, no control sequence for a terminal, and no secret. The
 // same is true of refusals.
 func TestHostileClientNames(t *testing.T) {
+	t.Parallel()
 	secret := "xoxb-" + strings.Repeat("4815162342", 2)[:12] + "-" + strings.Repeat("7238109456", 2)[:12] + "-" + strings.Repeat("aB3dE6gH9j", 3)[:24]
 	for _, over := range transports(t) {
 		t.Run(over.name, func(t *testing.T) {
@@ -501,6 +504,7 @@ var mayKeep = map[string]bool{"scratch_put content": true}
 // nor the log, nor a file or its name contains the credential afterwards; only
 // the quarantine may. A new argument is covered by its schema.
 func TestNoArgumentLeavesACredential(t *testing.T) {
+	t.Parallel()
 	s := openSurface(t)
 	log, _ := client.GetStderr(s.c)
 	logged := make(chan []byte, 1)

@@ -48,6 +48,7 @@ func writerOf(t *testing.T, name string) *os.File {
 // TestInterruptWhileANamedInputWaits: Ctrl-C ends the command wherever a name
 // is that of a pipe whose writer has not written yet.
 func TestInterruptWhileANamedInputWaits(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.with("old\n").ok("write", "a.txt")
 	for _, line := range []string{
@@ -83,6 +84,7 @@ func TestInterruptWhileANamedInputWaits(t *testing.T) {
 // output is a full pipe. Changes made before are kept, and the result reports
 // them.
 func TestInterruptWithoutReader(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.with(strings.Repeat("long\n", 1<<16)).ok("write", "a.txt")
 	for line, code := range map[string]rw.Code{"read a.txt": rw.CodeStorage, "journal export": rw.CodePrecondition} {

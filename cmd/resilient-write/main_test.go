@@ -114,6 +114,7 @@ func TestPipelinedCreatesOneWins(t *testing.T) {
 // TestEndOfInputLosesNothing closes the input directly after 60 appends: each
 // is answered and done, in order, and the process exits cleanly.
 func TestEndOfInputLosesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	replies := pipeline(t, dir, 60, func(i int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"log.txt","content":"line %d\n","mode":"append"}}}`, i, i)
@@ -171,6 +172,7 @@ func pipeline(t *testing.T, dir string, n int, message func(int) string) []strin
 // TestKilledServerComesBack kills the server while it writes and starts it
 // again: every answered write is present.
 func TestKilledServerComesBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for round := range 3 {
 		cmd := exec.Command(build(t))
@@ -216,6 +218,7 @@ func TestKilledServerComesBack(t *testing.T) {
 // TestAClientThatHangsUpEndsTheServer: if a client closes the output of the
 // server in the middle of its calls, the server ends by itself and cleanly.
 func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}

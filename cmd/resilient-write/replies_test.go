@@ -14,6 +14,7 @@ import (
 // TestFormsOfReplies checks what the binary lists and replies by default, and
 // what its flags and its variable change.
 func TestFormsOfReplies(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		args, env string
 		tools     int

@@ -203,6 +203,7 @@ func TestServeHTTP(t *testing.T) {
 
 // TestServeHTTPGivenTokens: a token that the user supplies is never printed.
 func TestServeHTTPGivenTokens(t *testing.T) {
+	t.Parallel()
 	token := "synthetic-" + strings.Repeat("0123456789", 3)
 	dir := t.TempDir()
 	given, made := filepath.Join(dir, "given"), filepath.Join(dir, "made")
@@ -238,6 +239,7 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 // it. Every answered write is on the disk, every write on the disk was
 // answered, the exit code is 0, and the store is clean.
 func TestServeHTTPSignalDuringWrites(t *testing.T) {
+	t.Parallel()
 	s := startHTTP(t, []string{"RW_SYNC=full"}, "-transport", "http", "-no-auth")
 	session := s.begin("")
 	var wg sync.WaitGroup

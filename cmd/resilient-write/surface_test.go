@@ -250,6 +250,7 @@ func (s *servedTools) accepted(tool string, a, want args) args {
 // output: one call that succeeds, one that is refused. A tool without a case
 // fails the test.
 func TestEverySurfaceCase(t *testing.T) {
+	t.Parallel()
 	s := openSurface(t)
 	listed := must(s.c.ListTools(context.Background(), mcp.ListToolsRequest{}))(t)
 	cases := map[string]int{}
@@ -281,6 +282,7 @@ func TestEverySurfaceCase(t *testing.T) {
 // TestDescriptionIsIgnored: many clients add a description to every call. It
 // changes nothing, whatever its type, under both names of a tool.
 func TestDescriptionIsIgnored(t *testing.T) {
+	t.Parallel()
 	s := openSurface(t)
 	for i, c := range surfaceCases {
 		a := maps.Clone(c.good(s))
@@ -297,6 +299,7 @@ func TestDescriptionIsIgnored(t *testing.T) {
 // TestMisspeltArgument: a misspelled argument name is refused by every tool,
 // and the envelope suggests the right one.
 func TestMisspeltArgument(t *testing.T) {
+	t.Parallel()
 	s := openSurface(t)
 	tried := 0
 	for _, tool := range s.tools {

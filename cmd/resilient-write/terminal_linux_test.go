@@ -110,6 +110,7 @@ const ctrlD = "\x04"
 
 // TestCtrlDEndsTheServer at the first press, before and after a message.
 func TestCtrlDEndsTheServer(t *testing.T) {
+	t.Parallel()
 	for _, message := range []string{"", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"} {
 		s := onTerminal(t, t.TempDir(), "serve")
 		s.sees("until Ctrl-D")
@@ -126,6 +127,7 @@ func TestCtrlDEndsTheServer(t *testing.T) {
 // TestBareCommandOnATerminal shows the help and the state of the directory, and
 // ends; a global flag changes nothing about that.
 func TestBareCommandOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, args := range [][]string{nil, {"--root", "."}, {"-root", "."}} {
 		code, screen := onTerminal(t, dir, args...).ends()
@@ -146,6 +148,7 @@ func TestBareCommandOnATerminal(t *testing.T) {
 // whose hint names flags, the log, one version shown and restored, and the
 // state.
 func TestTerminalSession(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for i, one := range []struct {
 		line, keys string
@@ -191,6 +194,7 @@ func TestTerminalSession(t *testing.T) {
 
 // TestFollowShowsRefusals on a terminal, in the order of the rows.
 func TestFollowShowsRefusals(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name string) {
 		cmd := exec.Command(build(t), "write", name, "--root", dir)
@@ -288,6 +292,7 @@ func TestWatchOnATerminal(t *testing.T) {
 // TestProgressOnATerminal: the bar shows how much is done, in percent and in
 // its unit, if the length is known; nothing of it stays on the screen.
 func TestProgressOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir, from := t.TempDir(), filepath.Join(t.TempDir(), "big.txt")
 	noErr(t, os.WriteFile(from, bytes.Repeat([]byte("a line of plain text\n"), 1<<20), 0o600))
 	s := onTerminal(t, dir, "write", "big.txt", "--from", from)
@@ -300,6 +305,7 @@ func TestProgressOnATerminal(t *testing.T) {
 // TestInitAsksOnATerminal: nothing is written before a yes, approval and hooks
 // are separate questions, and a refusal is reported as one.
 func TestInitAsksOnATerminal(t *testing.T) {
+	t.Parallel()
 	for keys, written := range map[string]bool{"nnn": false, "nny": true, "yny": true, "nyy": true} {
 		dir := t.TempDir()
 		s := onTerminal(t, dir, "init", "gemini")

@@ -61,6 +61,7 @@ func watching(t *testing.T, dir string, args ...string) (sees func(text string) 
 // TestWatchPrintsLines: if standard output is not a terminal, watch prints a
 // line for each new event, without secrets, and for entries that already wait.
 func TestWatchPrintsLines(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.with("x\n").ok("write", "before.txt")
 	s.with("piece").ok("chunk", "append", "pieces")
@@ -86,6 +87,7 @@ func TestWatchPrintsLines(t *testing.T) {
 
 // TestWatchIsReadByPrograms: with --json each event is an object with the diff.
 func TestWatchIsReadByPrograms(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.with("one\n").ok("write", "a.txt")
 	sees, end := watching(t, s.dir, "--json")
@@ -116,6 +118,7 @@ func (w waits) Authorize(ctx context.Context, _ hook.Call) (hook.Decision, error
 // shown with its files and its caller, without the secret in a name. Afterwards
 // no trace of it is left.
 func TestCallsThatWaitAreSeen(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ctx := context.Background()
 	host := waits{make(chan struct{}), make(chan struct{})}
@@ -168,6 +171,7 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 // address with its token is printed once. The page shows the calls of that
 // server and of other processes, and ends with the server.
 func TestServeWithADashboard(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	cmd := exec.Command(build(t), "serve", "--root", s.dir, "--dashboard", "127.0.0.1:0")
 	in := must(cmd.StdinPipe())(t)
