@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +17,6 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/command"
-	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -36,16 +34,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	debug.SetGCPercent(400) // the heaps of small stores are collected all the time otherwise
-	blob.OneByOne = true
-	remove, forget := testbed.Memory(), testbed.State()
-	code := m.Run()
-	if code != 0 && short() {
-		fmt.Fprintf(os.Stderr, "RW_SEED=%d repeats the turn of this run\n", turn())
-	}
-	remove()
-	forget()
-	os.Exit(code)
+	testbed.Main(m, func(code int) {
+		if code != 0 && short() {
+			fmt.Fprintf(os.Stderr, "RW_SEED=%d repeats the turn of this run\n", turn())
+		}
+	})
 }
 
 func child(job, dir, arg string) error {

@@ -783,7 +783,7 @@ func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
 // request may hold, and addresses as long, leave little in memory for as long
 // as the sessions last.
 func TestSessionsKeepLittle(t *testing.T) {
-	const clients, each = 40, 64 << 10
+	const clients, each = 12, 64 << 10
 	s := newSite(t, mcpserver.HTTPOptions{})
 	huge := strings.Repeat("n", 130<<10)
 	extra := asJSON(map[string]any{"x": strings.Repeat("[1,2,3]", 20<<10)})

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -226,7 +229,10 @@ func TestInProcessClient(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { testbed.Main(m) }
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // most of them wait for something
+	testbed.Main(m)
+}
 
 // noErr and must check errors, as testbed describes.
 var noErr = testbed.NoErr

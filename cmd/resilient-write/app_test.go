@@ -492,7 +492,7 @@ var binary = sync.OnceValues(func() (string, error) {
 
 var binaryDir string
 
-func removeBinary() {
+func removeBinary(int) {
 	if binaryDir != "" {
 		os.RemoveAll(binaryDir)
 	}

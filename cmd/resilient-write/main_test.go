@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +37,7 @@ func TestMain(m *testing.M) {
 	os.Setenv("RW_REPLIES", "full")
 	os.Unsetenv("CLAUDE_CODE_SESSION_ID")
 	os.Setenv("RW_STATE_DIR", ".resilient_write")
+	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // most of them wait for processes
 	testbed.Main(m, removeBinary)
 }
 

@@ -63,20 +63,22 @@ func State() (remove func()) {
 	return func() { os.RemoveAll(dir) }
 }
 
-// Main runs the tests of a package with [Memory] and [State], and calls after when they are
-// done. The garbage collector runs less often, also in the commands that the tests run,
-// because it would run all the time with the small heaps of small stores. The stores of
-// this process begin without directories of history.
-func Main(m *testing.M, after ...func()) {
+// Main runs the tests of a package with [Memory] and [State], and calls after with the exit
+// code when they are done. The garbage collector runs less often, also in the commands that
+// the tests run, because it would run all the time with the small heaps of small stores.
+// The stores of this process begin without directories of history.
+func Main(m *testing.M, after ...func(code int)) {
 	blob.OneByOne = true
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 		os.Setenv("GOGC", "400")
 	}
-	after = append(after, Memory(), State())
+	remove, forget := Memory(), State()
 	code := m.Run()
 	for _, f := range after {
-		f()
+		f(code)
 	}
+	remove()
+	forget()
 	os.Exit(code)
 }
