@@ -158,10 +158,9 @@ var scenarios = []scenario{
 	{name: "no_links", disk: func(f *simfs.FS) { f.NoLink, f.NoExchange = true, true }, before: do(put("a.txt", longText, rw.ModeCreate)),
 		run: together(put("a.txt", otherText, rw.ModeOverwrite), put("new.txt", longText, rw.ModeCreate)),
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText, "new.txt": longText}},
-	{name: "hard_link_in_place", opts: rw.Options{HardLinks: rw.HardLinksInPlace},
-		before: func(s *rw.Store) error { return do(put("a.txt", longText, rw.ModeCreate))(s) },
-		run:    do(put("a.txt", otherText, rw.ModeOverwrite)),
-		old:    map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
+	{name: "hard_link_in_place", opts: rw.Options{HardLinks: rw.HardLinksInPlace}, disk: linkA,
+		run: do(put("a.txt", otherText, rw.ModeOverwrite)),
+		old: map[string]string{"a.txt": longText, "link.txt": longText}, new: map[string]string{"a.txt": otherText, "link.txt": otherText}},
 	{name: "edit", before: do(put("a.txt", longText+"end\n", rw.ModeCreate)), run: func(s *rw.Store) error {
 		return errorOf(s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}}))
 	}, old: map[string]string{"a.txt": longText + "end\n"}, new: map[string]string{"a.txt": longText + "other end\n"}},

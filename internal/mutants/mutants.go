@@ -131,10 +131,11 @@ var mutants = []mutant{
 		Old:  "if p.witness != witnessGone {", New: "if true {",
 	},
 	{
-		Point: 13, Fault: "a write in place begins before the version before it is kept",
+		Point: 13, Fault: "a write in place begins before the version before it is durable",
 		File: "internal/engine/staging.go",
-		Old:  "\t\treturn m.savePrevFor(c)\n\t}\n\treturn nil\n}\n\n// checkStaged",
-		New:  "\t}\n\treturn nil\n}\n\n// checkStaged",
+		Old:  "\terr := s.History.Save(m.Prev.Reader(), m.Prev.Stat.Size, m.Prev.SHA)\n",
+		New:  "\td, err := s.History.Copy(m.Prev.Reader(), m.Prev.Stat.Size, m.Prev.SHA)\n\tif err == nil {\n\t\td.File.Close()\n\t}\n",
+		Run:  "TestCrashSweep$/hard_link_in_place|TestLinkedInPlaceSweep",
 	},
 	{
 		Point: 13, Fault: "a write in place does not look at its target",
