@@ -129,13 +129,12 @@ func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
 }
 
 // RecordRefusal writes a row about a refused call and reports whether it
-// succeeded.
+// succeeded. It does not wait for the journal lock longer than the call may.
 func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 	if len(c.Muts) == 0 || c.s.Poisoned.Load() || e.Code == fault.StoreClosed || e.Code == fault.BadPolicy {
 		return false
 	}
-	var we *journal.WriteError
-	if errors.As(e.Err, &we) && (errors.Is(we, journal.ErrLocked) || e.Code == fault.Canceled) {
+	if errors.Is(e.Err, journal.ErrLocked) {
 		return false // this row would wait for the same lock
 	}
 	rec := &journal.Record{
@@ -149,7 +148,7 @@ func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 			Op: string(m.Op), Path: m.Path, SHA256: m.Prev.SHA, Bytes: m.Prev.Stat.Size, PrevSHA256: m.Prev.SHA,
 		})
 	}
-	return c.s.WriteRow(context.Background(), rec) == nil
+	return c.s.appendRow(&journal.Batch{Recs: []*journal.Record{rec}, Ctx: c.ctx}) == nil
 }
 
 // noteForeign records that a file has other bytes than the row of its commit

@@ -83,6 +83,7 @@ type Judge interface {
 // Commit is a set of mutations in progress. All of them happen or none.
 type Commit struct {
 	s     *Engine
+	ctx   context.Context // of the call
 	judge Judge
 	Req   Request
 	Muts  []*Mutation
@@ -148,7 +149,7 @@ type Commit struct {
 
 // NewCommit begins a commit.
 func (s *Engine) NewCommit(ctx context.Context, by Judge, req Request) *Commit {
-	c := &Commit{s: s, judge: by, Req: req, Began: s.Now(), ID: s.NewCommitID(), grant: s.NewReserveGrant(ctx, req.Frees)}
+	c := &Commit{s: s, ctx: ctx, judge: by, Req: req, Began: s.Now(), ID: s.NewCommitID(), grant: s.NewReserveGrant(ctx, req.Frees)}
 	c.Inv = "inv_" + c.ID
 	return c
 }

@@ -41,7 +41,7 @@ func (l *Log) Alone(ctx context.Context, fn func() error) error {
 	defer l.mu.Unlock()
 	unlock, err := l.kernelLock(ctx, lockByte, l.lockWait())
 	if err != nil {
-		return &WriteError{EffectNone, err}
+		return err
 	}
 	defer unlock()
 	return fn()
