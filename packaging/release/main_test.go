@@ -326,7 +326,7 @@ func aRelease(t *testing.T) *made {
 
 func TestMain(m *testing.M) {
 	if !full() {
-		level = flate.BestSpeed
+		level = flate.NoCompression
 	}
 	code := m.Run()
 	if madeIn != "" {
