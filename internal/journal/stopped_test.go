@@ -108,41 +108,43 @@ func TestStoppedProcessSweep(t *testing.T) {
 // than their contexts, or than raiseWait. The time limit for locks is an hour here.
 func TestStoppedProcessIsNotWaitedForSweep(t *testing.T) {
 	for n, stopped := 0, true; stopped; n++ {
-		fs := simfs.New()
-		fs.Root().Mkdir("journal", 0o700)
-		one := fs.NewProcess()
-		a := openAs(t, one, "a")
-		b := openWaiting(t, fs.NewProcess(), "b", new(atomic.Bool), time.Hour)
-		reached, done := one.PauseAt(n), make(chan error, 1)
-		go func() { done <- write(a, "of a", true) }()
-		stopped = false
-		select {
-		case <-reached:
-			stopped = true
-		case <-done:
-		}
-		ended := make(chan error)
-		go func() {
-			short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
-			defer cancel()
-			_, err := b.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "b", Muts: []journal.Mutation{{Op: "create", Path: "meanwhile", SHA256: strings.Repeat("a", 64)}}}}, Ctx: short})
-			ended <- err
-			dir, derr := fs.NewProcess().Root().OpenDir("journal")
-			lock, lerr := fs.NewProcess().Root().Open("lock", fsx.Read|fsx.Write, 0o600)
-			_, _, err = journal.Open(short, journal.Options{Dir: dir, Lock: lock, Writer: "c", LockWait: time.Hour})
-			ended <- errors.Join(err, derr, lerr)
-		}()
-		for _, what := range []string{"write", "open"} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := simfs.New()
+			fs.Root().Mkdir("journal", 0o700)
+			one := fs.NewProcess()
+			a := openAs(t, one, "a")
+			b := openWaiting(t, fs.NewProcess(), "b", new(atomic.Bool), time.Hour)
+			reached, done := one.PauseAt(n), make(chan error, 1)
+			go func() { done <- write(a, "of a", true) }()
+			stopped = false
 			select {
-			case err := <-ended:
-				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("stopped before operation %d: %s: %v", n, what, err)
-				}
-			case <-time.After(time.Minute):
-				t.Fatalf("stopped before operation %d: the %s does not end", n, what)
+			case <-reached:
+				stopped = true
+			case <-done:
 			}
-		}
-		one.Continue()
+			ended := make(chan error)
+			go func() {
+				short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+				defer cancel()
+				_, err := b.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "b", Muts: []journal.Mutation{{Op: "create", Path: "meanwhile", SHA256: strings.Repeat("a", 64)}}}}, Ctx: short})
+				ended <- err
+				dir, derr := fs.NewProcess().Root().OpenDir("journal")
+				lock, lerr := fs.NewProcess().Root().Open("lock", fsx.Read|fsx.Write, 0o600)
+				_, _, err = journal.Open(short, journal.Options{Dir: dir, Lock: lock, Writer: "c", LockWait: time.Hour})
+				ended <- errors.Join(err, derr, lerr)
+			}()
+			for _, what := range []string{"write", "open"} {
+				select {
+				case err := <-ended:
+					if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("stopped before operation %d: %s: %v", n, what, err)
+					}
+				case <-time.After(time.Minute):
+					t.Fatalf("stopped before operation %d: the %s does not end", n, what)
+				}
+			}
+			one.Continue()
+		})
 	}
 }
 
