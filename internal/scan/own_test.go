@@ -142,7 +142,7 @@ func checkOwnWork(t *testing.T, s *Scanner, own *customRule, piece []byte) {
 // TestOwnPatternsWorkIsLinear: most of the expressions are also seeds of FuzzOwnLinear,
 // so a short run takes a part of them.
 func TestOwnPatternsWorkIsLinear(t *testing.T) {
-	for _, c := range testbed.Share(t, someCostly(len(costly)), 6, nil) {
+	for _, c := range testbed.Share(t, someCostly(len(costly)), 12, nil) {
 		s := ownScanner(t, c.expr)
 		checkOwnWork(t, s, &s.custom[0], []byte(c.piece))
 	}
@@ -150,7 +150,7 @@ func TestOwnPatternsWorkIsLinear(t *testing.T) {
 
 // FuzzOwnLinear looks for an expression and a text that break the bound.
 func FuzzOwnLinear(f *testing.F) {
-	for _, c := range testbed.Share(f, someCostly(len(costly)), 6, nil) {
+	for _, c := range testbed.Share(f, someCostly(len(costly)), 12, nil) {
 		f.Add(c.expr, []byte(c.piece))
 	}
 	s := ownScanner(f, "x")

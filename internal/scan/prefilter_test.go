@@ -64,7 +64,7 @@ func TestPlacesOfKeywordsMissNothing(t *testing.T) {
 	}
 	inURL := strings.NewReplacer("=", "%3D", "&", "%26", " ", "+", "\n", "%0A", `"`, "%22")
 	inJSON := strings.NewReplacer(`"`, `\"`, "\n", `\n`, "\t", `\t`)
-	for i, r := range testbed.Share(t, table(), 3, nil) {
+	for i, r := range testbed.Share(t, table(), 6, nil) {
 		if testbed.RaceDetector && i%16 > 0 {
 			continue // one goroutine: the rest would take minutes and show nothing
 		}
