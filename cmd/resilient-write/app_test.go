@@ -150,7 +150,6 @@ func TestWriteAndReadBytes(t *testing.T) {
 // TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done,
 // also if the command waits for input that does not arrive.
 func TestInterrupt(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}

@@ -204,7 +204,6 @@ func TestGroupsBeyondTheDescriptors(t *testing.T) {
 // recorded without following anything, and the entries next to them are
 // recorded.
 func TestScanOfHostileTree(t *testing.T) {
-	t.Parallel()
 	a := newAround(t)
 	outside := t.TempDir()
 	noErr(t, os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("outside"), 0o600))
@@ -330,7 +329,6 @@ func (a *surroundings) ignoredFiles() string {
 // TestTwoScansAtOnce: processes that scan at the same time record each change
 // once.
 func TestTwoScansAtOnce(t *testing.T) {
-	t.Parallel()
 	a := newAround(t)
 	a.sh("i=0; while [ $i -lt 300 ]; do echo $i > f$i; i=$((i+1)); done")
 	a.rw(0, "changes")
@@ -364,7 +362,6 @@ func TestTwoScansAtOnce(t *testing.T) {
 // TestCaptureRecordsWhatHappens: without hooks, changes in files, in new, nested
 // and renamed directories and in a nested repository are recorded, and undone.
 func TestCaptureRecordsWhatHappens(t *testing.T) {
-	t.Parallel()
 	a := newAround(t)
 	a.sh("git init -q .; printf 'one\n' > a.txt; mkdir -p dir/deep; printf 'two\n' > dir/deep/b.txt; printf 'node_modules/\n' > .gitignore; mkdir node_modules")
 	sees, end := watching(t, a.dir, "--capture", "--json")

@@ -135,7 +135,6 @@ func TestUpkeepInterrupted(t *testing.T) {
 // TestUpkeepInTwoProcesses: all calls at once, in several processes,
 // concurrently with a writer, wait for each other, and the store stays sound.
 func TestUpkeepInTwoProcesses(t *testing.T) {
-	t.Parallel()
 	s := newShell(t)
 	grown(t, s.dir, 20)
 	secret := filepath.Join(t.TempDir(), "secret")

@@ -244,7 +244,6 @@ func TestHookWhereNothingIsDenied(t *testing.T) {
 // TestHookKilledAtAnyMoment: a hook that is killed while it records loses no
 // version, writes no wrong row, and leaves its findings to the next one.
 func TestHookKilledAtAnyMoment(t *testing.T) {
-	t.Parallel()
 	a := newAround(t)
 	a.sh("git init -q .; printf 'version 0\\n' > a.txt; mkdir sub")
 	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "SessionStart"})

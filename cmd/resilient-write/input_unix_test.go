@@ -48,7 +48,6 @@ func writerOf(t *testing.T, name string) *os.File {
 // TestInterruptWhileANamedInputWaits: Ctrl-C ends the command wherever a name
 // is that of a pipe whose writer has not written yet.
 func TestInterruptWhileANamedInputWaits(t *testing.T) {
-	t.Parallel()
 	s := newShell(t)
 	s.with("old\n").ok("write", "a.txt")
 	for _, line := range []string{

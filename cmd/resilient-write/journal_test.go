@@ -73,7 +73,6 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 // TestExportToAReaderThatStopped: Ctrl-C ends the export, although no process
 // reads the bytes.
 func TestExportToAReaderThatStopped(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}

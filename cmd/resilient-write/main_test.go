@@ -37,7 +37,9 @@ func TestMain(m *testing.M) {
 	os.Setenv("RW_REPLIES", "full")
 	os.Unsetenv("CLAUDE_CODE_SESSION_ID")
 	os.Setenv("RW_STATE_DIR", ".resilient_write")
-	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // most of them wait for processes
+	// Most parallel tests wait for processes. Those with stores of this process that are to
+	// be clean are not among them: a process that is being started holds its locks.
+	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	testbed.Main(m, removeBinary)
 }
 
