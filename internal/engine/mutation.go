@@ -438,7 +438,7 @@ func (m *Mutation) convert(ctx context.Context, c *Commit) error {
 		return err
 	}
 	// The converted text takes the place of the spooled one.
-	in, err := c.Spool(&convertReader{src: NewStoppable(ctx, m.Content.Reader()), conv: conv})
+	in, err := c.Spool(ctx, &convertReader{src: NewStoppable(ctx, m.Content.Reader()), conv: conv})
 	if err != nil {
 		return err
 	}

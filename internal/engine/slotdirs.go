@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"slices"
@@ -118,16 +119,16 @@ func (m *Mutation) SlotDir() string { return m.Slot.in.path }
 
 // slotDirOf returns the directory for the slot of a mutation; at describes the
 // directory of its target.
-func (s *Engine) slotDirOf(m *Mutation, at fsx.Stat) (*slotDir, error) {
+func (s *Engine) slotDirOf(ctx context.Context, m *Mutation, at fsx.Stat) (*slotDir, error) {
 	if m.Private {
 		return &s.slotDirs.home, nil
 	}
-	return s.slotDirFor(ParentOf(m.Target.Path), at)
+	return s.slotDirFor(ctx, ParentOf(m.Target.Path), at)
 }
 
 // slotDirFor returns the directory for the slots of files in the directory
 // parent, which at describes. It is made where there is none.
-func (s *Engine) slotDirFor(parent string, at fsx.Stat) (d *slotDir, err error) {
+func (s *Engine) slotDirFor(ctx context.Context, parent string, at fsx.Stat) (d *slotDir, err error) {
 	x := &s.slotDirs
 	if at.SameVolume(x.home.at) {
 		return &x.home, nil
@@ -135,7 +136,7 @@ func (s *Engine) slotDirFor(parent string, at fsx.Stat) (d *slotDir, err error) 
 	if d = x.find(parent, at); d != nil {
 		return d, nil
 	}
-	err = s.Alone("stage", func() (err error) {
+	err = s.AloneWithin(ctx, "stage", func() (err error) {
 		if d = x.find(parent, at); d == nil {
 			d, err = s.makeSlotDir(parent, at)
 		}
@@ -145,10 +146,10 @@ func (s *Engine) slotDirFor(parent string, at fsx.Stat) (d *slotDir, err error) 
 }
 
 // usualSlotDir is where content waits whose target is not known yet.
-func (s *Engine) usualSlotDir() *slotDir {
+func (s *Engine) usualSlotDir(ctx context.Context) *slotDir {
 	at, err := s.Disk.Root.Stat()
 	if err == nil {
-		if d, err := s.slotDirFor("", at); err == nil {
+		if d, err := s.slotDirFor(ctx, "", at); err == nil {
 			return d
 		}
 	}

@@ -219,7 +219,7 @@ func (m *Mutation) place(ctx context.Context, c *Commit) error {
 		if err := m.mayLeave(parent, c.s.user()); err != nil {
 			return err
 		}
-		if in, err = c.s.slotDirOf(m, parent); err != nil {
+		if in, err = c.s.slotDirOf(ctx, m, parent); err != nil {
 			return err
 		}
 		if old != nil && old.in == in && !m.Link() {
@@ -285,7 +285,7 @@ func (m *Mutation) takeSlot(ctx context.Context, c *Commit, in *slotDir) error {
 		if err != nil {
 			return err
 		}
-		if in, err = c.s.slotDirOf(m, parent); err != nil {
+		if in, err = c.s.slotDirOf(ctx, m, parent); err != nil {
 			return err
 		}
 	}
@@ -325,8 +325,8 @@ type spooled struct {
 func (in spooled) body() Body { return FileBody(in.Slot.File, in.Size) }
 
 // Spool copies a stream of unknown length into a slot.
-func (c *Commit) Spool(r io.Reader) (spooled, error) {
-	slot, err := c.takeSlot(c.s.usualSlotDir())
+func (c *Commit) Spool(ctx context.Context, r io.Reader) (spooled, error) {
+	slot, err := c.takeSlot(c.s.usualSlotDir(ctx))
 	if err != nil {
 		return spooled{}, err
 	}

@@ -57,7 +57,7 @@ func (c *Check) Take(ctx context.Context, m *engine.Mutation, src io.Reader) (st
 		return m.Hold(head.Bytes()), nil
 	}
 	account.Long()
-	return c.spool(m, io.MultiReader(head, src), 0)
+	return c.spool(ctx, m, io.MultiReader(head, src), 0)
 }
 
 // TakeKept takes the bytes of an earlier version. If there is no file whose mode
@@ -73,12 +73,12 @@ func (c *Check) TakeKept(ctx context.Context, m *engine.Mutation, src io.Reader,
 	}
 	account := progress.Of(ctx)
 	account.Reading(src)
-	return c.spool(m, account.Counting(engine.NewStoppable(ctx, src)), mode)
+	return c.spool(ctx, m, account.Counting(engine.NewStoppable(ctx, src)), mode)
 }
 
 // spool reads the content of a file into a slot, which gets the mode unless it is 0.
-func (c *Check) spool(m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
-	in, err := c.Commit.Spool(src)
+func (c *Check) spool(ctx context.Context, m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
+	in, err := c.Commit.Spool(ctx, src)
 	if err != nil {
 		return "", err
 	}

@@ -199,7 +199,7 @@ func (r *Run) takeTransformed(m *engine.Mutation, src *transformed) error {
 	if !m.Spooled { // what was sent in memory stays within the limit of memory
 		in = io.LimitReader(in, limit+1)
 	}
-	tmp, err := r.Gate.Commit.Spool(in)
+	tmp, err := r.Gate.Commit.Spool(src.ctx, in)
 	if err != nil {
 		return src.failure(err)
 	}

@@ -263,7 +263,7 @@ func (b *Builder) content(ctx context.Context, m *engine.Mutation, c sandbox.Cha
 		return m.Hold(data), nil
 	}
 	b.Commit.Expects = len(b.plan.Muts)
-	in, err := b.Commit.Spool(src)
+	in, err := b.Commit.Spool(ctx, src)
 	if err != nil {
 		return "", err
 	}
