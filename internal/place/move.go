@@ -133,7 +133,9 @@ func carry(old fsx.Dir, name, from string, to Opened) error {
 	}
 	defer dst.Close()
 	failpoint.At("relocate:made")
-	err = durable.WriteFile(dst, waitMark, mark, 0o600)
+	if err = keepOwner(dst, st); err == nil {
+		err = durable.WriteFile(dst, waitMark, mark, 0o600)
+	}
 	if err == nil {
 		err = to.Parent.Rename(fresh, to.Parent, to.Name)
 	}
@@ -247,7 +249,7 @@ func copyTree(from, to fsx.Dir) error {
 		if err == nil {
 			switch st.Kind {
 			case fsx.Directory:
-				err = copyDir(from, to, name)
+				err = copyDir(from, to, name, st)
 			case fsx.Regular:
 				err = copyFile(from, to, name, st)
 			}
@@ -259,7 +261,7 @@ func copyTree(from, to fsx.Dir) error {
 	return to.Sync()
 }
 
-func copyDir(from, to fsx.Dir, name string) error {
+func copyDir(from, to fsx.Dir, name string, st fsx.Stat) error {
 	src, err := from.OpenDir(name)
 	if err != nil {
 		return err
@@ -270,7 +272,18 @@ func copyDir(from, to fsx.Dir, name string) error {
 		return err
 	}
 	defer dst.Close()
+	if err := keepOwner(dst, st); err != nil {
+		return err
+	}
 	return copyTree(src, dst)
+}
+
+// keepOwner gives a copy that root makes the owner of the original.
+func keepOwner(dst interface{ Chown(uid, gid int) error }, st fsx.Stat) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return dst.Chown(st.UID, st.GID)
 }
 
 func copyFile(from, to fsx.Dir, name string, st fsx.Stat) error {
@@ -283,7 +296,10 @@ func copyFile(from, to fsx.Dir, name string, st fsx.Stat) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(dst, src)
+	err = keepOwner(dst, st)
+	if err == nil {
+		_, err = io.Copy(dst, src)
+	}
 	if err == nil {
 		err = dst.Sync()
 	}
