@@ -136,7 +136,7 @@ func TestReadmeProgramRuns(t *testing.T) {
 	list := must(json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "examples", "readme", "main.go"): source}}))(t)
 	os.WriteFile(source, []byte(program), 0o644)
 	os.WriteFile(overlay, list, 0o644)
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", bin, "./examples/readme").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", bin, "./examples/readme").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	cmd := exec.Command(bin)
