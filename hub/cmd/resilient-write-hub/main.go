@@ -54,7 +54,11 @@ func (u *misuse) Error() string { return u.what }
 
 func run(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
 	a := &app{env: env, in: in, out: out, errs: errs}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 	root := a.command()
 	root.SetArgs(args)
