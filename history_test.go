@@ -1807,3 +1807,20 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 	}
 	return over
 }
+
+// TestSyncLooksAgain: a version that another program had open leaves the slots with the
+// next Sync after it was closed.
+func TestSyncLooksAgain(t *testing.T) {
+	t.Parallel()
+	s, dir := opened(t, nil)
+	write(t, s, "a.txt", "one\n", rw.ModeCreate)
+	f := must(os.OpenFile(filepath.Join(dir, "a.txt"), os.O_WRONLY, 0))(t)
+	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
+	noErr(t, s.Sync(background))
+	before := must(s.Unfinished())(t)
+	noErr(t, f.Close())
+	noErr(t, s.Sync(background))
+	if length(t, must(s.Unfinished())(t), 0, "left in staging"); len(before) != 1 {
+		t.Skip("an open file is not noticed here")
+	}
+}

@@ -172,7 +172,11 @@ func (s *Store) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		defer s.engine.Leave()
-		done <- s.engine.Drain()
+		err := s.engine.Drain()
+		if err == nil {
+			s.engine.LookAgain(-1)
+		}
+		done <- err
 	}()
 	err := error(nil)
 	select {

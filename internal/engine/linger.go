@@ -51,9 +51,9 @@ func (l *lingering) add(x lingerer) {
 	l.list = append(l.list, x)
 }
 
-// lookAgain checks the first n files that linger, or all when n is negative.
+// LookAgain checks the first n files that linger, or all when n is negative.
 // Those that are still open stay.
-func (s *Engine) lookAgain(n int) {
+func (s *Engine) LookAgain(n int) {
 	l := &s.lingering
 	l.mu.Lock()
 	if n < 0 || n > len(l.list) {

@@ -361,7 +361,7 @@ func (s *Engine) End() error {
 	lost := s.Present() != nil
 	if !s.Opts.ReadOnly && !s.Poisoned.Load() && !lost {
 		if err = s.Drain(); err == nil {
-			s.lookAgain(-1)
+			s.LookAgain(-1)
 			s.checkAdopted(time.Now())
 			err = s.Alone("close", s.saveCaches)
 		}

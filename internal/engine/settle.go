@@ -175,7 +175,7 @@ func (t *settlement) clean(s *Engine) (left bool) {
 	if s.copies.many(s.descriptors()) {
 		s.FlushCopies()
 	}
-	s.lookAgain(1)
+	s.LookAgain(1)
 	s.Unsettled.done(t.of)
 	closeAll(t.closers)
 	return left
