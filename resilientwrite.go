@@ -157,10 +157,11 @@ type Store struct {
 }
 
 // Sync returns when everything that calls have done so far is at the level
-// [SyncFull]. It does nothing at that level, and has no effect at [SyncOff].
-// When ctx ends first, the flushes are completed in the background. Errors: the
-// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrCanceled]; after an
-// error, what was acknowledged keeps its previous level.
+// [SyncFull]. At that level nothing is left to flush; at [SyncOff] nothing is flushed.
+// Versions that another program had open and has closed since go into history.
+// When ctx ends first, this is completed in the background. Errors: the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrCanceled]; after an error, what
+// was acknowledged keeps its previous level.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.enterReader(ctx); err != nil {
 		return s.verbError("sync", err)
