@@ -276,7 +276,7 @@ var ErrSecret = errors.New("the secret is too short or too uniform to be searche
 // store.
 func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]string, error) {
 	out := map[string][]string{}
-	status, err := h.Status(ctx)
+	status, err := h.status(ctx, strict)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]
 
 // scrub removes bad contents from the manifests of all tasks.
 func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) bool) error {
-	status, err := s.Hub.Status(ctx)
+	status, err := s.Hub.status(ctx, strict)
 	if err != nil {
 		return err
 	}

@@ -172,15 +172,24 @@ func (h *Hub) FoldTask(ctx context.Context, task string, each func(epoch uint64,
 type Status struct {
 	Stores []Head     `json:"stores"`
 	Tasks  []TaskHead `json:"tasks"`
+	// The heads that are damaged, at most 1000.
+	Problems []Problem `json:"problems"`
 }
 
-// Status lists the heads of all stores and tasks, with two requests for each. Errors:
-// [Damaged] for a head that is not that of its store or task, [Unreachable].
+// Status lists the heads of all stores and tasks, with two requests for each. It
+// continues after a damaged head. Errors: [Unreachable], [Unusable], [Locked].
 func (h *Hub) Status(ctx context.Context) (Status, error) {
-	return h.status(ctx, func(err error) error { return err })
+	list := problems{}
+	out, err := h.status(ctx, list.note)
+	out.Problems = list
+	return out, err
 }
 
-// status is Status that continues after the errors that note accepts.
+// strict makes status return every error.
+func strict(err error) error { return err }
+
+// status is Status that continues after the errors that note accepts, and lists no
+// problems.
 func (h *Hub) status(ctx context.Context, note func(error) error) (Status, error) {
 	out := Status{Stores: []Head{}, Tasks: []TaskHead{}}
 	stores, err := h.below(ctx, "stores/")
@@ -226,6 +235,27 @@ type Problem struct {
 	Code string `json:"code"`
 	Key  string `json:"key"`
 	Text string `json:"text"`
+}
+
+// problems is a list of problems that is being made.
+type problems []Problem
+
+// note records a problem. It returns errors that are none, which prevent the caller
+// from continuing.
+func (l *problems) note(err error) error {
+	var e *Error
+	if err == nil || !errors.As(err, &e) || e.Code != Damaged && e.Code != NotFound {
+		return err
+	}
+	text := e.Code
+	if e.Err != nil {
+		text = e.Err.Error()
+	}
+	p := Problem{e.Code, e.Key, text}
+	if len(*l) < maxListed && !slices.Contains(*l, p) {
+		*l = append(*l, p)
+	}
+	return nil
 }
 
 // Verify reads everything that heads lead to: the logs of all stores, and the objects
@@ -279,23 +309,7 @@ type verifier struct {
 	progress func(what string, done, total int64)
 }
 
-// note records a problem. It returns errors that prevent the verifier from
-// continuing.
-func (v *verifier) note(err error) error {
-	var e *Error
-	if err == nil || !errors.As(err, &e) || e.Code != Damaged && e.Code != NotFound {
-		return err
-	}
-	text := e.Code
-	if e.Err != nil {
-		text = e.Err.Error()
-	}
-	p := Problem{e.Code, e.Key, text}
-	if len(v.out.Problems) < maxListed && !slices.Contains(v.out.Problems, p) {
-		v.out.Problems = append(v.out.Problems, p)
-	}
-	return nil
-}
+func (v *verifier) note(err error) error { return (*problems)(&v.out.Problems).note(err) }
 
 func (v *verifier) counted(bytes int) {
 	v.out.Objects++

@@ -198,6 +198,10 @@ func TestForgedSweep(t *testing.T) {
 				if err != nil || !row.hidden && len(v.Problems) == 0 {
 					t.Errorf("verify: %v %+v", err, v.Problems)
 				}
+				st, err := x.a.Hub.Status(t.Context())
+				if err != nil || !slices.ContainsFunc(st.Tasks, func(h TaskHead) bool { return h.Task == "u" }) || len(st.Problems) > len(v.Problems) {
+					t.Errorf("status: %v %+v", err, st)
+				}
 				steps := []func(){x.resume, x.collect, x.work, x.read}
 				if backwards {
 					slices.Reverse(steps)

@@ -149,7 +149,7 @@ func keep(a, b []string) []string {
 // referenced returns the keys that heads lead to.
 func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
-	st, err := h.Status(ctx)
+	st, err := h.status(ctx, strict)
 	if err != nil {
 		return nil, err
 	}

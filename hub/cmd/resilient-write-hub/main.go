@@ -283,7 +283,7 @@ func (a *app) status() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.reply(out, func() { a.showStatus(out) })
+				return errors.Join(a.reply(out, func() { a.showStatus(out) }), damaged(out.Problems))
 			})
 		},
 	}
@@ -312,6 +312,21 @@ func (a *app) showStatus(out statusReply) {
 		}
 		a.line("task %s  epoch %d  held by %s %s until %s  %s", t.Task, t.Lease.Epoch, t.Lease.Holder, t.Lease.Label, t.Lease.Until.Format(time.RFC3339), handoff)
 	}
+	a.showProblems(out.Problems)
+}
+
+func (a *app) showProblems(list []hub.Problem) {
+	for _, p := range list {
+		a.line("%s %s: %s", p.Code, p.Key, p.Text)
+	}
+}
+
+// damaged returns the error of a reply that lists problems.
+func damaged(list []hub.Problem) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return &hub.Error{Code: hub.Damaged, Err: errors.New(count(len(list), "problem")), Hint: "ship again from the machine that has the rows, with --restart, and publish again"}
 }
 
 func (a *app) ship() *cobra.Command {
@@ -462,16 +477,10 @@ func (a *app) verify() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				err = a.reply(out, func() {
+				return errors.Join(a.reply(out, func() {
 					a.line("%s, %s, %s, %s of %s; %s", count(out.Stores, "store"), count(out.Tasks, "task"), count(out.Rows, "row"), count(out.Objects, "object"), count(out.Bytes, "byte"), count(len(out.Problems), "problem"))
-					for _, p := range out.Problems {
-						a.line("%s %s: %s", p.Code, p.Key, p.Text)
-					}
-				})
-				if err == nil && len(out.Problems) > 0 {
-					return &hub.Error{Code: hub.Damaged, Err: fmt.Errorf("%d problems", len(out.Problems)), Hint: "ship again from the machine that has the rows, with --restart, and publish again"}
-				}
-				return err
+					a.showProblems(out.Problems)
+				}), damaged(out.Problems))
 			})
 		},
 	}
