@@ -16,10 +16,13 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/exec"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/bench/internal/page"
@@ -36,6 +39,7 @@ type bench struct {
 	rounds int
 	turn   time.Duration
 	only   string
+	image  int // size of an image in MiB
 	out    strings.Builder
 }
 
@@ -53,20 +57,56 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "rounds of each row")
 	flag.DurationVar(&b.turn, "time", 300*time.Millisecond, "least time of a turn")
 	flag.StringVar(&b.only, "only", "", "only rows whose name has this in it, as in 1 KiB × 16")
+	flag.IntVar(&b.image, "image", 4<<10, "size of an image in MiB: enough for the versions of one arm and their bound, a twentieth of it")
 	flag.Parse()
+	if *place == "" && os.Getenv(insideName) == "" {
+		os.Exit(inside())
+	}
 	if err := b.run(*place, *write); err != nil {
 		log.Fatal(err)
 	}
 }
 
+// insideName is set in the process whose mounts are its own.
+const insideName = "RW_BENCH_INSIDE"
+
+// inside runs this program again, with mounts of its own and a directory for its images,
+// and returns its exit code. However that process ends, its mounts go with it, and the
+// directory is removed here.
+func inside() int {
+	dir, err := os.MkdirTemp("", "rwbench")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), insideName+"=1", "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if err := cmd.Start(); err != nil {
+		log.Print("there can be no mounts here, give -dir: ", err)
+		return 1
+	}
+	go func() {
+		for s := range signals {
+			cmd.Process.Signal(s)
+		}
+	}()
+	if cmd.Wait() != nil {
+		return 1
+	}
+	return 0
+}
+
 func (b *bench) run(place string, write bool) error {
 	on := "the file system of " + place
 	if place == "" {
-		dir, unmount, err := mountExt4()
+		dir, err := b.mountExt4()
 		if err != nil {
 			return fmt.Errorf("no ext4 image with a journal can be mounted here, give -dir: %w", err)
 		}
-		defer unmount()
 		place, on = dir, "a loop-mounted ext4 image with a journal and without holes, made for this run"
 	}
 	b.place = place

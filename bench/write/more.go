@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -352,5 +353,6 @@ func leaveUnpublished(dir, kind string) error {
 	for i := range unpublished {
 		go replace(s, name(i), []byte(txContent(0, i)))
 	}
-	select {}
+	_, err = io.Copy(io.Discard, os.Stdin) // ends when the parent does
+	return err
 }

@@ -69,13 +69,13 @@ func (b *bench) replacing(cells []cell, title string) error {
 
 // onXFS measures a part of replaces on another file system.
 func (b *bench) onXFS() error {
-	dir, unmount, err := mountImage("mkfs.xfs", "-q", "-f", "-K")
+	dir, err := b.mountImage("mkfs.xfs", "-q", "-f", "-K")
 	if err != nil {
 		b.printf("xfs was not measured: none can be made and mounted here.\n\n")
 		return nil
 	}
-	defer unmount()
-	x := &bench{place: dir, rounds: b.rounds, turn: b.turn, only: b.only}
+	defer unmount(dir)
+	x := &bench{place: dir, image: b.image, rounds: b.rounds, turn: b.turn, only: b.only}
 	err = x.replacing([]cell{{1 << 10, 1}, {1 << 10, 16}, {64 << 10, 1}}, "on xfs")
 	b.out.WriteString(x.out.String())
 	return err
@@ -84,12 +84,12 @@ func (b *bench) onXFS() error {
 // onTwo measures a part of replaces with the state directory on another file system than
 // the files: another ext4 image.
 func (b *bench) onTwo() error {
-	dir, unmount, err := mountExt4()
+	dir, err := b.mountExt4()
 	if err != nil {
 		b.printf("With the state on another file system nothing was measured: none can be mounted here.\n\n")
 		return nil
 	}
-	defer unmount()
+	defer unmount(dir)
 	os.Setenv(elsewhereName, dir)
 	defer os.Unsetenv(elsewhereName)
 	return b.replacing([]cell{{1 << 10, 1}, {1 << 10, 16}, {64 << 10, 1}}, "state on another file system")
@@ -170,20 +170,16 @@ func text(size, n int) []byte {
 	return b.Bytes()[:size]
 }
 
-// imageSize is large enough for the versions of one arm and their bound, a twentieth
-// of it.
-const imageSize = 4 << 30
-
 // fillImage makes an image without holes: the first write to a hole makes the
 // file system below allocate, which no disk does.
-func fillImage(name string) error {
+func (b *bench) fillImage(name string) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	zeros := make([]byte, 1<<20)
-	for range imageSize / len(zeros) {
+	for range b.image {
 		if _, err := f.Write(zeros); err != nil {
 			return err
 		}
@@ -193,24 +189,19 @@ func fillImage(name string) error {
 
 // mountExt4 makes an ext4 with a journal, complete: no thread of the kernel goes on
 // initializing it while the arms run.
-func mountExt4() (dir string, unmount func(), err error) {
-	return mountImage("mkfs.ext4", "-q", "-F", "-O", "has_journal", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0")
+func (b *bench) mountExt4() (dir string, err error) {
+	return b.mountImage("mkfs.ext4", "-q", "-F", "-O", "has_journal", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0")
 }
 
-// mountImage makes a file system in a file and mounts it.
-func mountImage(make ...string) (dir string, unmount func(), err error) {
-	base, err := os.MkdirTemp("", "rwbench")
+// mountImage makes a file system in a file and mounts it. The file goes with the mount.
+func (b *bench) mountImage(make ...string) (dir string, err error) {
+	dir, err = os.MkdirTemp("", "mnt")
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	image, dir := filepath.Join(base, "image"), filepath.Join(base, "mnt")
-	unmount = func() {
-		exec.Command("umount", dir).Run()
-		os.RemoveAll(base)
-	}
-	if err = os.Mkdir(dir, 0o755); err == nil {
-		err = fillImage(image)
-	}
+	image := dir + ".image"
+	defer os.Remove(image)
+	err = b.fillImage(image)
 	for _, args := range [][]string{append(make, image), {"mount", "-o", "loop", image, dir}} {
 		if err != nil {
 			break
@@ -220,9 +211,8 @@ func mountImage(make ...string) (dir string, unmount func(), err error) {
 			err = fmt.Errorf("%s: %w: %s", args[0], err, bytes.TrimSpace(out))
 		}
 	}
-	if err != nil {
-		unmount()
-		return "", nil, err
-	}
-	return dir, unmount, nil
+	return dir, err
 }
+
+// unmount ends what mountImage mounted, to free its space.
+func unmount(dir string) { exec.Command("umount", dir).Run() }
