@@ -8,7 +8,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/endsignal"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -72,9 +72,8 @@ func (*declined) Error() string { return "nothing was changed, because it was no
 func operate(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
 	log.SetOutput(io.Discard) // libraries may print content
 	a := &app{args: args, env: env, in: in, out: &output{w: out}, errs: errs}
-	ctx, stop := untilSignal()
+	ctx, stop := endsignal.Context()
 	defer atEnd(stop)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	a.out.ctx = ctx
 	a.stdin = &interruptible{ctx: ctx, src: in}
 	ignoreSizeSignal()
@@ -83,16 +82,6 @@ func operate(args []string, env func(string) string, in io.Reader, out, errs io.
 	root := a.root()
 	root.SetArgs(args)
 	return a.end(root.ExecuteContext(ctx))
-}
-
-// untilSignal returns a context that ends when the process is to end. A hangup that the
-// parent ignores, as nohup does, stays ignored.
-func untilSignal() (context.Context, context.CancelFunc) {
-	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		list = append(list, syscall.SIGHUP)
-	}
-	return signal.NotifyContext(context.Background(), list...)
 }
 
 // early finds the value of a flag before the flags are parsed, so that it

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/endsignal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
@@ -125,9 +126,8 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	logs := slog.New(slog.NewJSONHandler(errs, nil))
 	ignoreSizeSignal()
 	ignorePipeSignal()
-	ctx, stop := untilSignal()
+	ctx, stop := endsignal.Context()
 	defer atEnd(stop)
-	context.AfterFunc(ctx, stop) // a second signal does not wait
 
 	switch set.transport {
 	case "stdio":

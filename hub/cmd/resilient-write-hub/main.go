@@ -11,10 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +21,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hub"
+	"github.com/resilientwrite/resilientwrite/internal/endsignal"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
@@ -54,11 +53,7 @@ func (u *misuse) Error() string { return u.what }
 
 func run(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
 	a := &app{env: env, in: in, out: out, errs: errs}
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		signals = append(signals, syscall.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	ctx, stop := endsignal.Context()
 	defer stop()
 	root := a.command()
 	root.SetArgs(args)

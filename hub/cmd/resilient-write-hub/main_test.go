@@ -1,15 +1,36 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
+
+// write writes a file through a store.
+func write(t *testing.T, root, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s, err := rw.Open(t.Context(), root, &rw.Options{StateDir: ".resilient_write"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	if _, err := s.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // TestCommand runs two directories and a hub with the command alone, and checks
 // what each call prints, and its code.
@@ -17,19 +38,7 @@ func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	key := filepath.Join(dir, "hub.key")
-	os.Mkdir(one, 0o755)
-	write := func(root, path, text string) {
-		t.Helper()
-		s, err := rw.Open(t.Context(), root, &rw.Options{StateDir: ".resilient_write"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close(t.Context())
-		if _, err := s.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(one, "a.txt", "one\n")
+	write(t, one, "a.txt", "one\n")
 	env := func(name string) string {
 		return map[string]string{"RW_STATE_DIR": ".resilient_write"}[name]
 	}
@@ -48,9 +57,9 @@ func TestCommand(t *testing.T) {
 		{args: "HUB ship --root ONE --task t", want: `"uploaded":1`},
 		{args: "HUB resume t --into TWO", code: rw.CodePrecondition, want: `"error":"hub_leased"`},
 		{args: "HUB resume t --into TWO --force", want: `"epoch":2`},
-		{before: func() { write(one, "a.txt", "late\n") }, args: "HUB ship --root ONE", code: rw.CodePrecondition, want: `"error":"hub_fenced"`},
+		{before: func() { write(t, one, "a.txt", "late\n") }, args: "HUB ship --root ONE", code: rw.CodePrecondition, want: `"error":"hub_fenced"`},
 		{args: "HUB status --root ONE", want: `"lost_task":"t"`},
-		{before: func() { write(two, "b.txt", secret+"\n") }, args: "HUB ship --root TWO --task t", want: `"published":{"task":"t","epoch":2`},
+		{before: func() { write(t, two, "b.txt", secret+"\n") }, args: "HUB ship --root TWO --task t", want: `"published":{"task":"t","epoch":2`},
 		{args: "HUB verify", want: `"problems":[]`},
 		{args: "HUB erase --root TWO --secret-stdin", want: `"tasks":["t"]`},
 		{args: "HUB gc", want: `"deleted":0`},
@@ -86,5 +95,59 @@ func TestCommand(t *testing.T) {
 	}
 	if data, err := os.ReadFile(filepath.Join(two, "a.txt")); err != nil || string(data) != "one\n" {
 		t.Errorf("%v %q", err, data)
+	}
+}
+
+// TestMain runs the command instead of the tests in the processes that a test starts.
+func TestMain(m *testing.M) {
+	if os.Getenv("RW_HUB_TEST_COMMAND") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestHangup: a hangup ends the command as SIGTERM does, and one that the parent ignores,
+// as nohup does, stays ignored.
+func TestHangup(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no such signal on Windows")
+	}
+	for _, c := range []struct {
+		shell   string
+		signals []syscall.Signal
+	}{
+		{`exec "$0" "$@"`, []syscall.Signal{syscall.SIGHUP}},
+		{`exec "$0" "$@"`, []syscall.Signal{syscall.SIGTERM}},
+		{`trap "" HUP; exec "$0" "$@"`, []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM}},
+	} {
+		dir := t.TempDir()
+		cmd := exec.Command("sh", "-c", c.shell, os.Args[0], "ship", "--follow", "--every", "100ms", "--hub", filepath.Join(dir, "hub"), "--root", filepath.Join(dir, "w"))
+		cmd.Env = append(os.Environ(), "RW_HUB_TEST_COMMAND=1", "RW_STATE_DIR=.resilient_write")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		write(t, filepath.Join(dir, "w"), "a.txt", "one")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Process.Kill()
+		lines := bufio.NewReader(out)
+		for i, sig := range c.signals {
+			if i > 0 { // the process ships this although it got a signal
+				write(t, filepath.Join(dir, "w"), "b.txt", "two")
+			}
+			if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"rows":`) {
+				t.Fatalf("%v, signal %d: %v %q %s", c, i, err, line, &errs)
+			}
+			cmd.Process.Signal(sig)
+		}
+		rest, _ := io.ReadAll(lines)
+		cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != int(rw.CodeOK) || errs.Len() > 0 {
+			t.Errorf("%v: %d %s %s", c, code, rest, &errs)
+		}
 	}
 }
