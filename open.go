@@ -14,6 +14,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
@@ -149,7 +150,7 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestH
 				}
 			}
 		}
-		if err = s.engine.OpenState(parent, name); err == nil {
+		if err = s.engine.OpenState(parent, name, false); err == nil {
 			err = s.gate.OpenPolicy("/ws", defaultGate(ctx))
 		}
 		if err != nil {
@@ -189,7 +190,7 @@ func (s *Store) openDirs(dir string) error {
 		return err
 	}
 	s.engine.StatePlace = at
-	return s.engine.OpenState(parent, filepath.Base(at))
+	return s.engine.OpenState(parent, filepath.Base(at), false)
 }
 
 // RecoveryReport says what [Open] found and did.
@@ -272,6 +273,7 @@ func (s *Store) openPlaced(real string) error {
 	if err != nil {
 		return s.unwritable(at.Path, err)
 	}
+	failpoint.At("open:placed")
 	s.workspace, s.placed, s.engine.StatePlace, s.gate.Placed = w, at.Place, at.Path, true
 	if at.Kind == place.Git {
 		s.engine.Beside = filepath.Dir(at.Path)
@@ -280,7 +282,13 @@ func (s *Store) openPlaced(real string) error {
 	if parent == nil {
 		parent = s.engine.Disk.Root
 	}
-	if err := s.engine.OpenState(parent, at.Name); err != nil {
+	if err := s.engine.OpenState(parent, at.Name, at.Found); err != nil {
+		if _, gone := parent.Lstat(at.Name); at.Found && errors.Is(gone, fs.ErrNotExist) {
+			if at.Parent != nil {
+				at.Parent.Close()
+			}
+			return s.openPlaced(real) // it was moved or removed meanwhile
+		}
 		return s.unwritable(at.Path, err)
 	}
 	for _, reason := range at.Notes {

@@ -19,22 +19,30 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
-// OpenState opens the state directory, which must be a plain directory.
-func (s *Engine) OpenState(parent fsx.Dir, name string) error {
+// OpenState opens the state directory, which must be a plain directory. If it is known to
+// exist it is not made.
+func (s *Engine) OpenState(parent fsx.Dir, name string, exists bool) error {
 	s.Disk.above, s.Disk.stateName = parent, name
 	st, err := parent.Lstat(name)
 	switch {
 	case err == nil && st.Kind != fsx.Directory:
 		return fault.New(fault.BadStateDir)
+	case IsAbsent(err) && exists:
+		return err
 	case IsAbsent(err) && s.Opts.ReadOnly:
 		return nil // nothing was ever written here
 	case err != nil && !IsAbsent(err):
 		return err
 	}
-	if s.Opts.ReadOnly {
+	switch {
+	case s.Opts.ReadOnly:
+	case exists:
+		err = parent.Sync() // the process that made it may have died before it could
+	default:
+		err = durable.Mkdirs(parent, 0o700, name)
+	}
+	if err == nil {
 		s.Disk.State, err = parent.OpenDir(name)
-	} else {
-		s.Disk.State, err = durable.Mkdir(parent, name, 0o700)
 	}
 	if err != nil {
 		return err
@@ -222,7 +230,7 @@ func (s *Engine) startWriter(ctx context.Context) error {
 	s.Writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.TestHooks.Nonce()
 	s.Settler, s.Heads = newSettler(s), newHeads(s)
 	var err error
-	if s.Locks, err = lock.Open(s.Disk.locks, "paths", lock.Owner{Writer: s.Writer, PID: os.Getpid()}); err != nil {
+	if s.Locks, err = lock.Open(s.Disk.locks, lock.Name, lock.Owner{Writer: s.Writer, PID: os.Getpid()}); err != nil {
 		return err
 	}
 	if err := unlessTimeout(s.Tidy(ctx, s.ignoreSelf)); err != nil {
@@ -236,7 +244,21 @@ func (s *Engine) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.stays(); err != nil {
+		return err
+	}
 	return s.aloneOnThisHost()
+}
+
+// stays refuses a store whose state directory is being copied to another file system: the
+// copy, which becomes the store, would lack what is written.
+func (s *Engine) stays() error {
+	moves, err := s.Locks.Moves()
+	if err == nil && moves {
+		err = fault.New(fault.IOBusy).With("part", StateDirName).
+			Hintf("another process moves the state directory; try again when it has ended")
+	}
+	return err
 }
 
 // Alone runs fn while no other process writes the small files of the state

@@ -18,6 +18,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
+// Name is the name of the lock file of a store.
+const Name = "paths"
+
 // ErrClosed is returned after Close.
 var ErrClosed = errors.New("lock table is closed")
 
@@ -54,7 +57,8 @@ const (
 	treeGate    = 1
 	historyByte = 2
 	historyGate = 3
-	markAt      = 16 // of a number of eight bytes
+	markAt      = 16           // of a number of eight bytes
+	moveByte    = firstKey - 1 // beyond what any file holds, so that it can be copied
 
 	firstKey  = 1 << 20
 	keyMask   = 1<<61 - 1
@@ -105,6 +109,30 @@ func (t *Table) Close() error {
 	}
 	t.closed = true
 	return t.file.Close()
+}
+
+// Moving locks the store whose lock file is in dir against writers that open it from now
+// on: it is to be moved. ok is false if another process moves it.
+func Moving(dir fsx.Dir) (release func() error, ok bool, err error) {
+	f, err := dir.Open(Name, fsx.Read|fsx.Write|fsx.Create, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	if ok, err = f.TryLock(moveByte, 1, true); err != nil || !ok {
+		return nil, false, errors.Join(err, f.Close())
+	}
+	return f.Close, true, nil
+}
+
+// Moves reports whether a process moves the store. A writer asks after it has
+// registered, and a process that moves it looks for writers after it has locked it: of
+// two that begin at once not both go on.
+func (t *Table) Moves() (bool, error) {
+	ok, err := t.file.TryLock(moveByte, 1, false)
+	if err == nil && ok {
+		err = t.file.Unlock(moveByte, 1)
+	}
+	return err == nil && !ok, err
 }
 
 // Mark is the number that [Table.SetMark] has left for all processes, 0 before.

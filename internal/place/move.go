@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -112,6 +113,14 @@ func carry(old fsx.Dir, name, from string, to Opened) error {
 		return err
 	}
 	defer src.Close()
+	release, err := hold(src)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := idle(old, name); err != nil {
+		return err
+	}
 	st, err := src.Stat()
 	if err != nil {
 		return err
@@ -149,6 +158,9 @@ func carry(old fsx.Dir, name, from string, to Opened) error {
 	}
 	if err == nil {
 		failpoint.At("relocate:copied")
+		if runtime.GOOS == "windows" {
+			release() // a directory with an open file keeps its name there
+		}
 		err = old.Rename(name, old, retired)
 	}
 	if err != nil {
@@ -207,6 +219,21 @@ func settle(state fsx.Dir) error {
 		return err
 	}
 	return state.Sync()
+}
+
+// hold keeps processes from opening a store for writing until release is called or this
+// process ends.
+func hold(state fsx.Dir) (release func() error, err error) {
+	locks, err := durable.Mkdir(state, "locks", 0o700)
+	if err != nil {
+		return nil, err
+	}
+	defer locks.Close()
+	release, ok, err := lock.Moving(locks)
+	if err == nil && !ok {
+		err = ErrInUse
+	}
+	return release, err
 }
 
 // idle fails while a process has the store open for writing.

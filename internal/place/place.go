@@ -344,6 +344,7 @@ type Opened struct {
 	Place
 	Parent fsx.Dir // nil for the workspace itself
 	Name   string
+	Found  bool     // there was a store
 	Notes  []string // reasons of warnings
 }
 
@@ -360,6 +361,7 @@ func OpenDir(dir string) (o Opened, err error) {
 func (w *Workspace) Open(readOnly bool) (Opened, error) {
 	if found := w.Found(); len(found) > 0 {
 		o, err := w.OpenAt(found[0], false)
+		o.Found = true
 		if len(found) > 1 {
 			o.Notes = append(o.Notes, WarnSeveral)
 		}
