@@ -369,7 +369,7 @@ var mutants = []mutant{
 	},
 	{
 		Point: 28, Fault: "Erase writes over files of others in slots",
-		File: "internal/upkeep/erase_quiet.go",
+		File: "internal/upkeep/erase.go",
 		Old:  "!hit || st.Ino != slot.Ino || st.Nlink > 1 {", New: "!hit || st.Ino == 0 {",
 		Run: "TestEraseWritesOverSlots",
 	},

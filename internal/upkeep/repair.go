@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -10,9 +11,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -83,12 +87,13 @@ func (p *repairing) check(ctx context.Context) (*checker, error) {
 	return c, c.run(ctx)
 }
 
-// did notes one action.
-func (p *repairing) did(kind admin.RepairKind, q admin.CheckProblem, detail string) {
+// does notes one action, and reports whether it is to be carried out.
+func (p *repairing) does(kind admin.RepairKind, q admin.CheckProblem, detail string) bool {
 	p.out.Actions = append(p.out.Actions, admin.RepairAction{Did: kind, Code: q.Code, Path: q.Path, Seq: q.Seq, Detail: detail})
 	if !p.DryRun {
 		p.Effect = fault.EffectUnknown
 	}
+	return !p.DryRun
 }
 
 // round works on every problem that has not been worked on.
@@ -115,17 +120,13 @@ func keyOf(q admin.CheckProblem) string { return fmt.Sprint(q.Code, " ", q.Path,
 func (p *repairing) one(ctx context.Context, q admin.CheckProblem) error {
 	switch q.Code {
 	case "meta_unreadable":
-		p.did(admin.RepairRebuilt, q, "rebuilt from the journal")
-		if p.DryRun {
-			return nil
+		if p.does(admin.RepairRebuilt, q, "rebuilt from the journal") {
+			return p.Engine.Alone("repair", p.Engine.WriteMeta)
 		}
-		return p.Engine.Alone("repair", p.Engine.WriteMeta)
 	case "stale_staging":
-		p.did(admin.RepairFinished, q, "completed or rolled back")
-		if p.DryRun {
-			return nil
+		if p.does(admin.RepairFinished, q, "completed or rolled back") {
+			return p.Engine.RecoverDead(ctx, new(engine.Report))
 		}
-		return p.Engine.RecoverDead(ctx, new(engine.Report))
 	case problemForeign, "object_damaged", problemBudgets, problemCursor, problemHandoffs, problemSnapshot, problemScratch:
 		return p.aside(ctx, q)
 	case "file_differs":
@@ -187,8 +188,7 @@ func (p *repairing) segment(ctx context.Context, c *checker, first uint64) error
 			break
 		}
 	}
-	p.did(admin.RepairOrdered, q, fmt.Sprintf("all %d rows are present, as the hash chain proves, and are in order now", plan.Rows))
-	if p.DryRun {
+	if !p.does(admin.RepairOrdered, q, fmt.Sprintf("all %d rows are present, as the hash chain proves, and are in order now", plan.Rows)) {
 		return nil
 	}
 	if err := p.keepCopy(plan.Dir(), journal.SegmentFile(first), "journal-"+journal.SegmentFile(first)); err != nil {
@@ -221,10 +221,7 @@ func (p *repairing) caches() error {
 	if !stale {
 		return nil
 	}
-	if err := p.Engine.RebuildRows(); err != nil {
-		return err
-	}
-	return p.Engine.Alone("snapshot", func() error { return p.Engine.Rows.Write(p.Engine.Disk.Index, p.Engine.Log) })
+	return p.renewRows()
 }
 
 // acknowledge accepts the damage of the journal that is left.
@@ -244,7 +241,7 @@ func (p *repairing) acknowledge(ctx context.Context, c *checker) error {
 			continue
 		}
 		list = append(list, journal.Accepted{Code: q.Code, Segment: q.Segment, Seq: q.Seq, Evidence: q.Evidence})
-		p.did(admin.RepairAcknowledged, admin.CheckProblem{Code: q.Code, Path: q.Name, Seq: q.Seq}, q.Detail)
+		p.does(admin.RepairAcknowledged, admin.CheckProblem{Code: q.Code, Path: q.Name, Seq: q.Seq}, q.Detail)
 	}
 	if p.DryRun {
 		return nil
@@ -315,4 +312,187 @@ var whyLeft = map[string]string{
 func splitPath(p string) (part, name string) {
 	part, name = path.Split(p)
 	return strings.TrimSuffix(part, "/"), name
+}
+
+// aside moves a file of the state directory to quarantine/.
+func (p *repairing) aside(ctx context.Context, q admin.CheckProblem) error {
+	part, name := splitPath(strings.TrimPrefix(q.Path, engine.StateDirName+"/"))
+	if part == "" && name == quarantineName { // it has no place to go to
+		return nil
+	}
+	if q.Code == "object_damaged" { // it is named without its directory
+		part = engine.JoinPath(part, name[:2])
+	}
+	dir, done, err := fsx.OpenPath(p.Engine.Disk.State, part)
+	if engine.IsAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := dir.Lstat(name); engine.IsAbsent(err) {
+		return nil
+	}
+	if !p.does(admin.RepairSetAside, q, "moved to quarantine") {
+		return nil
+	}
+	if err := p.goes(ctx, engine.JoinPath(part, name)); err != nil {
+		return err
+	}
+	return p.moveAside(dir, part, name)
+}
+
+// goes records that an object is moved away although its row says that it exists.
+func (p *repairing) goes(ctx context.Context, object string) error {
+	sha := p.Chunks.RecordedSHA(object)
+	if sha == "" {
+		return nil
+	}
+	return p.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
+		{Path: engine.StateDirName + "/" + object, Was: sha},
+	})
+}
+
+// moveAside moves a file to quarantine/, under a free name that contains its old path.
+func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
+	_, err := s.Engine.SetAside(dir, name, "damaged-"+strings.ReplaceAll(engine.JoinPath(part, name), "/", "-"))
+	return err
+}
+
+// scratchIndex rewrites the index of the scratchpad, with an entry for every
+// object; the damaged one is kept.
+func (p *repairing) scratchIndex(ctx context.Context, q admin.CheckProblem) error {
+	if !p.does(admin.RepairRebuilt, q, "rewritten with every known entry; unreadable lines are in quarantine") {
+		return nil
+	}
+	return p.Commit(ctx, "scratch_index", func(c *engine.Commit) {
+		c.ExtraLocks = []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}
+		c.Plan = func(context.Context) error {
+			pad, err := p.Scratch.Open()
+			if err != nil {
+				return err
+			}
+			m, err := p.Scratch.IndexWithout(c, pad, nil)
+			if err != nil {
+				return err
+			}
+			return c.Choose(m)
+		}
+	})
+}
+
+// checkpoint sets one damaged checkpoint aside, with its data.
+func (p *repairing) checkpoint(ctx context.Context, q admin.CheckProblem) error {
+	_, file := splitPath(q.Path)
+	name := strings.TrimSuffix(file, checkpoint.FileSuffix)
+	if !p.does(admin.RepairSetAside, q, "moved to quarantine") {
+		return nil
+	}
+	if err := p.oddFiles(ctx, name); err != nil {
+		return err
+	}
+	return p.Commit(ctx, "checkpoint "+name, func(c *engine.Commit) {
+		c.ExtraLocks = []string{engine.PathLock(checkpoint.Path(name))}
+		c.Plan = func(context.Context) error {
+			old, err := p.Checkpoints.Read(name, true)
+			if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
+				return c.Choose()
+			}
+			if err != nil {
+				return err
+			}
+			files, err := p.Checkpoints.Quarantine(old, false)
+			if err != nil {
+				return err
+			}
+			var muts []*engine.Mutation
+			for _, file := range files {
+				muts = append(muts, checkpoint.Object(file, engine.OpDelete))
+			}
+			return c.Choose(muts...)
+		}
+	})
+}
+
+// oddFiles records which entries of a checkpoint are not regular files. They are moved,
+// and no deletion row says that they are gone.
+func (p *repairing) oddFiles(ctx context.Context, name string) error {
+	saved, err := p.Checkpoints.Read(name, true)
+	if engine.IsAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, file := range append(saved.Blobs, name+checkpoint.FileSuffix) {
+		if !p.notAFile(checkpoint.Dir, file) {
+			continue
+		}
+		if err := p.goes(ctx, checkpoint.Dir+"/"+file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manifest rewrites the list of a session from its pieces; the damaged one
+// is kept.
+func (p *repairing) manifest(ctx context.Context, q admin.CheckProblem) error {
+	part, _ := splitPath(q.Path)
+	session := strings.TrimPrefix(part, chunks.Dir+"/")
+	if !p.does(admin.RepairRebuilt, q, "rebuilt from the chunks and the journal") {
+		return nil
+	}
+	dir, done, err := fsx.OpenPath(p.Engine.Disk.State, part)
+	if err == nil {
+		err = p.keepCopy(dir, chunks.ManifestName, "damaged-"+strings.ReplaceAll(q.Path, "/", "-"))
+		done()
+	}
+	if err != nil {
+		return err
+	}
+	return p.Commit(ctx, "manifest "+session, func(c *engine.Commit) {
+		c.ExtraLocks = []string{chunks.Lock(session)}
+		c.Plan = func(context.Context) error {
+			sess, err := p.Chunks.Read(session)
+			if err != nil || sess.State == chunks.ManifestWhole || !sess.Found {
+				return errors.Join(err, c.Choose())
+			}
+			if err := p.Chunks.FillHashes(sess); err != nil {
+				return err
+			}
+			m := engine.NewObject(chunks.ManifestObject(session), "manifest", engine.OpOverwrite)
+			m.Ungated = true
+			if err := chunks.HoldManifest(m, sess); err != nil {
+				return err
+			}
+			return c.Choose(m)
+		}
+	})
+}
+
+// keepCopy copies a file that is about to be rewritten to quarantine/.
+func (p *repairing) keepCopy(dir fsx.Dir, name, as string) error {
+	return p.Engine.Quarantine(func(to fsx.Dir) error { return engine.CopyDamaged(dir, name, to, as) })
+}
+
+// draft renames a file that is no longer a draft, so that its name is free.
+func (p *repairing) draft(q admin.CheckProblem) error {
+	dir, err := p.Drafts.OpenDir()
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	if !p.does(admin.RepairSetAside, q, "it is already in quarantine and no longer used") {
+		return nil
+	}
+	_, file := splitPath(q.Path)
+	ref := strings.TrimSuffix(file, drafts.FactsSuffix)
+	for _, name := range []string{ref + drafts.FactsSuffix, ref + drafts.BytesSuffix} {
+		if err := ignoreAbsent(p.moveAside(dir, "quarantine", name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
