@@ -271,7 +271,7 @@ func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(declaredNames, read); diff != "" || len(declaredNames) < 6 {
-		t.Errorf("internal/surface/environment.go and the command differ: %s", diff)
+		t.Errorf("internal/surface/document.go and the command differ: %s", diff)
 	}
 }
 

@@ -3,10 +3,18 @@ package policyfile
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
@@ -198,4 +206,238 @@ func clip(s string) string {
 		s = string([]rune(s)[:most]) + "…"
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// The forms of texts, for the parser and for the schema.
+const (
+	namePattern    = `^[a-z][a-z0-9_]{0,63}$`
+	sizePattern    = `^([0-9]{1,19})(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$`
+	agePattern     = `^([0-9]{1,19})(s|m|h|d|w)$`
+	decimalPattern = `^-?(0|[1-9][0-9]*)?(\.[0-9]+)?$`
+
+	maxWord = 200 // bytes of a keyword
+)
+
+var (
+	nameForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(namePattern) })
+	sizeForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(sizePattern) })
+	ageForm     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(agePattern) })
+	decimalForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(decimalPattern) })
+
+	units = map[string]int64{
+		"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+		"s": int64(time.Second), "m": int64(time.Minute), "h": int64(time.Hour), "d": int64(24 * time.Hour), "w": int64(7 * 24 * time.Hour),
+	}
+)
+
+// problem is why a value is refused.
+type problem struct{ reason, message, hint string }
+
+// badValue returns a problem of the reason bad_value.
+func badValue(hint, format string, a ...any) *problem {
+	return &problem{BadValue, fmt.Sprintf(format, a...), hint}
+}
+
+const sizeHint = "write bytes, or a size such as 512MiB"
+
+// written lists the forms in which a value may be written, and how to correct a value
+// of another form.
+type written struct {
+	kinds  []strictyaml.NodeKind
+	wanted string
+	hint   string
+}
+
+var (
+	texts   = []strictyaml.NodeKind{strictyaml.Text}
+	numbers = []strictyaml.NodeKind{strictyaml.Integer, strictyaml.Decimal}
+
+	// anyText is how the forms of texts may be written that are not in writing.
+	anyText = written{texts, "text", "put it in quotes"}
+
+	writing = map[form]written{
+		choice:    {texts, "text", ""},
+		age:       {texts, "text", `write it with a unit, such as "30d"`},
+		truth:     {[]strictyaml.NodeKind{strictyaml.Bool}, "true or false", "write true or false"},
+		whole:     {numbers[:1], "a whole number", "write a whole number"},
+		number:    {numbers, "a number", ""},
+		bytesSize: {[]strictyaml.NodeKind{strictyaml.Integer, strictyaml.Text}, "a number of bytes or a size", sizeHint},
+	}
+)
+
+// scalar checks a single value and puts it in its field.
+func (c *checker) scalar(n *node, s *spec, v reflect.Value) {
+	w, special := writing[s.form]
+	if !special {
+		w = anyText
+	}
+	if !slices.Contains(w.kinds, n.Kind) {
+		found, hint := kindNames[n.Kind], w.hint
+		switch {
+		case n.Kind == strictyaml.Null:
+			hint = giveValue
+		case s.form == choice:
+			hint = "use " + oneOf(s.choices)
+		case n.Kind == strictyaml.Text && (s.form == whole || s.form == number):
+			hint = "write a number without quotes"
+		}
+		if n.Kind == strictyaml.Text {
+			found += " " + clip(n.Text)
+		}
+		c.add(n, BadType, fmt.Sprintf("expected %s, found %s", w.wanted, found), hint)
+		return
+	}
+	if n.Folded && s.form != prose {
+		c.add(n, BadValue, "the value goes on over more than one line", "a dash or a key may be missing, or put it in quotes")
+		return
+	}
+	value, p := s.read(n)
+	if p != nil {
+		c.add(n, p.reason, p.message, p.hint)
+		return
+	}
+	switch s.form {
+	case pathGlob:
+		c.count(n, s.limit, alternatives(n.Text))
+	case regex:
+		c.count(n, s.limit, costOf(n.Text))
+	}
+	if s.use != 0 && n.Text != "*" {
+		c.named(n, s.use)
+	}
+	store(v, value)
+}
+
+// named remembers the place of a name and reports a rule of the same name as
+// another one.
+func (c *checker) named(n *node, use nameKind) {
+	c.file.names = append(c.file.names, nameUse{n.Text, use, n})
+	if use != addedName {
+		return
+	}
+	if line, again := c.names[n.Text]; again {
+		c.add(n, BadValue, fmt.Sprintf("the name %q is given twice", n.Text), fmt.Sprintf("first given on line %d", line))
+		return
+	}
+	c.names[n.Text] = n.Line
+}
+
+// oneOf lists choices in words.
+func oneOf(choices []string) string {
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
+}
+
+// read reads a value that is of the right kind.
+func (s *spec) read(n *node) (any, *problem) {
+	switch s.form {
+	case truth:
+		return strings.EqualFold(n.Text, "true"), nil
+	case whole, number:
+		return s.readNumber(n.Text)
+	case bytesSize:
+		return readSize(n)
+	case age:
+		return readAge(n.Text)
+	case choice:
+		if !slices.Contains(s.choices, n.Text) {
+			return nil, badValue(didYouMean(n.Text, s.choices, "use "+oneOf(s.choices)), "unknown value %s", clip(n.Text))
+		}
+		return n.Text, nil
+	case name, nameStar:
+		if !nameForm().MatchString(n.Text) && !(s.form == nameStar && n.Text == "*") {
+			return nil, badValue("use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter", "%s is not a name", clip(n.Text))
+		}
+		return n.Text, nil
+	}
+	trimmed := strings.TrimSpace(n.Text)
+	if trimmed == "" {
+		return nil, badValue("", "the text is empty")
+	}
+	for _, r := range n.Text {
+		if unicode.IsControl(r) && !(s.form == prose && (r == '\n' || r == '\t')) {
+			return nil, badValue("", "the text holds the control character %U", r)
+		}
+	}
+	switch {
+	case s.form == prose:
+		return trimmed, nil
+	case s.form == pathGlob:
+		return n.Text, checkGlob(n.Text)
+	case s.form == regex:
+		return n.Text, checkRegex(n.Text)
+	case len(n.Text) > maxWord:
+		return nil, badValue("", "the text is longer than %d bytes", maxWord)
+	}
+	return n.Text, nil
+}
+
+// readNumber reads a number as a plain decimal.
+func (s *spec) readNumber(text string) (any, *problem) {
+	f, err := strconv.ParseFloat(text, 64)
+	if !decimalForm().MatchString(text) || err != nil && !math.IsInf(f, 0) {
+		return nil, badValue("write a plain decimal number", "the number %s is not in the decimal form", clip(text))
+	}
+	if f >= s.min && f <= s.max && !(s.above && f == s.min) {
+		return f, nil
+	}
+	if s.reason == UnsupportedVersion {
+		return nil, &problem{s.reason, "the version " + text + " of the policy format is not supported", "write version: 1"}
+	}
+	plain := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	p := badValue(fmt.Sprintf("it must be from %s to %s", plain(s.min), plain(s.max)), "%s is out of range", clip(text))
+	if s.above {
+		p.hint = fmt.Sprintf("it must be above %s and at most %s", plain(s.min), plain(s.max))
+	}
+	if s.reason != "" {
+		p.reason = s.reason
+	}
+	return nil, p
+}
+
+// readSize reads bytes, as a number or with a unit.
+func readSize(n *node) (any, *problem) {
+	m := sizeForm().FindStringSubmatch(n.Text)
+	switch {
+	case n.Kind == strictyaml.Text && m == nil:
+		return nil, badValue(sizeHint, "%s is not a size", clip(n.Text))
+	case m == nil && !decimalForm().MatchString(n.Text):
+		return nil, badValue(sizeHint, "the number %s is not in the decimal form", clip(n.Text))
+	case strings.HasPrefix(n.Text, "-"):
+		return nil, badValue("leave the key out for no limit", "a size cannot be negative")
+	case m == nil:
+		m = []string{"", n.Text, "B"}
+	}
+	size, ok := amount(m)
+	if !ok {
+		return nil, badValue("", "the size %s is too large", clip(n.Text))
+	}
+	return size, nil
+}
+
+// readAge reads a duration with one unit, or in ISO 8601.
+func readAge(s string) (any, *problem) {
+	if m := ageForm().FindStringSubmatch(s); m != nil {
+		ns, ok := amount(m)
+		if !ok || time.Duration(ns) > isoduration.MaxYears*366*24*time.Hour {
+			return nil, badValue("", "the duration %s is too long", clip(s))
+		}
+		return time.Duration(ns), nil
+	}
+	d, err := isoduration.Parse(s)
+	if err != nil {
+		return nil, badValue("write it such as 30d, 12h, 90m or P30D", "%s is not a duration", clip(s))
+	}
+	if d.Years != 0 || d.Months != 0 {
+		return nil, badValue("write it in days", "years and months have no fixed length")
+	}
+	return time.Duration(d.Weeks*7+d.Days)*24*time.Hour + d.Clock, nil
+}
+
+// amount multiplies the digits of a match with its unit, and reports whether
+// the result fits.
+func amount(m []string) (int64, bool) {
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	unit := units[m[2]]
+	return n * unit, err == nil && n <= math.MaxInt64/unit
 }
