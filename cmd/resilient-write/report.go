@@ -7,11 +7,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/analytics"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -111,4 +116,314 @@ func showReport(p *printer, r reply) {
 	for _, one := range r.words("left_out") {
 		p.line("%s %s", p.paint(faint, "left out"), one)
 	}
+}
+
+// Limits of what a report reads.
+const (
+	reportRows     = 100_000  // of the journal, the newest
+	reportTail     = 1000     // newest rows, with the refusals
+	reportChanges  = 10       // the newest, at the top, and as many refusals
+	reportHot      = 10       // files, when none are named
+	reportVersions = 20       // of each file
+	reportPage     = 10_000   // rows at a time
+	reportHashed   = 64 << 20 // bytes of a file that is hashed to find out whether it is its newest version
+)
+
+// collector reads a store for a report. It changes nothing.
+type collector struct {
+	store *rw.Store
+	since time.Time
+	clean *overview.Cleaner
+	in    *htmlreport.Input
+	rows  int
+	diffs *htmlreport.Comparer
+}
+
+func newCollector(s *rw.Store, since time.Time) *collector {
+	c := &collector{store: s, since: since, clean: overview.NewCleaner(s)}
+	c.diffs = htmlreport.NewComparer(c.clean.Clean)
+	c.in = &htmlreport.Input{Since: since, Activity: htmlreport.NewActivity(since, reportRows, c.clean.Clean)}
+	return c
+}
+
+// collect reads everything.
+func (c *collector) collect(ctx context.Context, o reportOptions) (*htmlreport.Input, error) {
+	d, err := c.store.Describe(ctx, rw.DescribeRequest{})
+	if err != nil {
+		return nil, err
+	}
+	c.in.Facts = storeFacts(d)
+	for _, step := range []func() error{
+		func() error { return c.activity(ctx, d.HeadSeq) },
+		func() error { return c.totals(ctx) },
+		func() (err error) {
+			c.in.Overview, err = overview.Read(ctx, c.store, c.clean, overview.Request{Rows: reportTail, Changes: reportChanges, Since: c.since})
+			return err
+		},
+		func() error { return c.tail(ctx) },
+		func() error { return c.files(ctx, o.paths) },
+		func() error { return c.check(ctx, o.deep) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return c.in, nil
+}
+
+// storeFacts returns the facts of Describe, for people.
+func storeFacts(d rw.DescribeResult) []htmlreport.Fact {
+	policy := "the default one"
+	if d.Policy.Hash != "" {
+		policy = "file with SHA-256 " + d.Policy.Hash
+	}
+	list := []htmlreport.Fact{
+		{Name: "Version of resilientwrite", Value: d.Version}, {Name: "Format of the state directory", Value: fmt.Sprint(d.FormatVersion)},
+		{Name: "Newest row", Value: fmt.Sprint(d.HeadSeq)}, {Name: "Policy", Value: policy},
+		{Name: "Open transactions", Value: fmt.Sprint(len(d.Transactions))},
+	}
+	r := d.Recovery
+	for _, one := range []struct {
+		name string
+		n    int64
+	}{
+		{"Writes that are not finished", int64(r.Pending)}, {"Bytes of torn rows", r.TornBytes},
+		{"Rows from the Python implementation", r.Imported}, {"Unreadable lines of it", r.ImportSkipped},
+	} {
+		if one.n > 0 {
+			list = append(list, htmlreport.Fact{Name: one.name, Value: fmt.Sprint(one.n)})
+		}
+	}
+	if r.Poisoned {
+		list = append(list, htmlreport.Fact{Name: "Last writer", Value: "a flush failed"})
+	}
+	for _, w := range r.Warnings {
+		list = append(list, htmlreport.Fact{Name: "Warning", Value: strings.TrimSuffix(string(w.Reason)+": "+w.Hint, ": ")})
+	}
+	return list
+}
+
+func (c *collector) leftOut(format string, args ...any) {
+	c.in.LeftOut = append(c.in.LeftOut, fmt.Sprintf(format, args...))
+}
+
+// activity folds the newest rows, a page at a time.
+func (c *collector) activity(ctx context.Context, head uint64) error {
+	after := head - min(head, reportRows)
+	if after > 0 {
+		c.leftOut("The charts, files and sessions cover row %d and later; the figures above them cover all rows.", after+1)
+	}
+	for after < head {
+		page, err := c.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: reportPage})
+		if err != nil {
+			return err
+		}
+		if page.Archived != nil {
+			c.leftOut("Rows %d to %d are archived and not included in the charts, files and sessions.", page.Archived.From, page.Archived.To)
+		}
+		for _, e := range page.Entries {
+			if e.Seq <= head {
+				c.in.Activity.Add(rowOfEntry(e))
+				c.rows++
+			}
+		}
+		if page.NextSeq <= after {
+			break
+		}
+		after = page.NextSeq
+	}
+	if n := c.in.Activity.Dropped(); n > 0 {
+		c.rows -= n
+		c.leftOut("The charts, files and sessions cover the newest %d writes; %d older ones are not included.", reportRows, n)
+	}
+	return ctx.Err()
+}
+
+// rowOfEntry converts a row to the form of the report.
+func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
+	return htmlreport.Row{
+		ID: e.JournalID, Seq: e.Seq, TS: e.TS.String(), Kind: e.Kind, Op: e.Op, Path: e.Path, Caller: e.Caller, Session: e.Session,
+		Bytes: e.Bytes, Gone: e.SHA256.String() == "", Reason: e.Reason, AcceptRisk: e.AcceptRisk, Ref: e.Ref,
+	}
+}
+
+// totals reads the figures of the whole period.
+func (c *collector) totals(ctx context.Context) error {
+	u, err := c.store.Analytics(ctx, analytics.Request{Since: c.since})
+	if err != nil {
+		return err
+	}
+	t := htmlreport.Totals{
+		Writes: u.TotalWrites, Files: u.UniquePaths, Bytes: u.TotalBytesWritten, PerMinute: u.WriteVelocity.WritesPerMinute,
+		PeakMinute: u.WriteVelocity.PeakMinute.Minute, PeakWrites: u.WriteVelocity.PeakMinute.Writes,
+		First: u.Period.FirstEntry.String(), Last: u.Period.LastEntry.String(), ByMode: u.ByMode, ByCaller: u.ByCaller,
+		CheckpointNames: map[string]int{}, ChunkSessions: map[string]htmlreport.ChunkSession{},
+	}
+	for name, s := range u.Checkpoints.ByName {
+		t.CheckpointNames[name] = s.Saves
+	}
+	for name, s := range u.Sessions {
+		t.ChunkSessions[name] = htmlreport.ChunkSession{Chunks: s.ChunkWrites, Composes: s.Composes, First: s.FirstWrite.String(), Last: s.LastWrite.String()}
+	}
+	c.in.Totals = t
+	c.in.Refused = htmlreport.Refused{Total: u.Refusals.Total, ByReason: u.Refusals.ByReason, ByOp: u.Refusals.ByOp, ByCaller: u.Refusals.ByCaller}
+	return nil
+}
+
+// tail reads the newest rows, and the refusals among them.
+func (c *collector) tail(ctx context.Context) error {
+	page, err := c.store.JournalTail(ctx, rw.JournalTailRequest{N: reportTail, IncludeRefused: true})
+	if err != nil {
+		return err
+	}
+	if len(page.Entries) >= reportTail {
+		c.in.Refused.From = page.Entries[0].Seq
+	}
+	for _, e := range page.Entries {
+		if t := e.TS.Time; !t.IsZero() && t.Before(c.since) {
+			continue
+		}
+		row := rowOfEntry(e)
+		c.in.Newest = append(c.in.Newest, row)
+		if e.Kind == "refused" {
+			c.in.Refused.Recent = append(c.in.Refused.Recent, row)
+		}
+	}
+	return nil
+}
+
+// check checks the store. If it cannot be checked, the report says so.
+func (c *collector) check(ctx context.Context, deep bool) error {
+	r, err := c.store.Check(ctx, admin.CheckRequest{Deep: deep})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	c.in.Check.Deep = deep
+	if err != nil {
+		c.in.Check.Skipped = "The store could not be checked: " + reasonOf(err) + "."
+		c.leftOut("%s", c.in.Check.Skipped)
+		return nil
+	}
+	for _, p := range r.Problems {
+		c.in.Check.Problems = append(c.in.Check.Problems, htmlreport.Problem{Code: p.Code, Path: p.Path, Seq: p.Seq, Detail: p.Detail})
+	}
+	n := r.Counters
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{
+		{"Journal segments", int64(n.Segments)}, {"Parked segments", int64(n.Parked)}, {"Rows", int64(n.Rows)}, {"Unreadable lines", int64(n.Malformed)},
+		{"Problems acknowledged before", int64(n.Accepted)}, {"Kept versions", int64(n.Objects)}, {"Bytes of kept versions", n.Bytes},
+		{"Unsettled entries", int64(n.Staged)}, {"Files compared", int64(n.Paths)},
+	} {
+		c.in.Check.Counters = append(c.in.Check.Counters, htmlreport.Fact{Name: f.name, Value: fmt.Sprint(f.n)})
+	}
+	return nil
+}
+
+// reasonOf returns an error as a word that holds no path.
+func reasonOf(err error) string { return string(rw.AsError("report", err).Detail) }
+
+// files reads the versions of the requested files, or of the busiest.
+func (c *collector) files(ctx context.Context, paths []string) error {
+	asked := len(paths) > 0
+	if !asked {
+		paths = c.in.Activity.Hot(reportHot)
+		if len(paths) > 0 {
+			c.leftOut("Versions are shown for at most %d files, those written most often; use --path for others.", reportHot)
+		}
+	}
+	for _, path := range paths {
+		f, err := c.file(ctx, path)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, rw.ErrNotFound):
+			f = htmlreport.File{Path: path, Problem: "The journal has no file at this path."}
+		case err != nil && asked:
+			return err
+		case err != nil:
+			f = htmlreport.File{Path: path, Problem: "The versions cannot be read: " + reasonOf(err) + "."}
+		}
+		if slices.ContainsFunc(c.in.Files, func(have htmlreport.File) bool { return have.Path == f.Path }) {
+			continue // requested twice, or through a link
+		}
+		c.in.Files = append(c.in.Files, f)
+	}
+	if n := c.diffs.Skipped; n > 0 {
+		c.leftOut("%d diffs are left out because the page is full.", n)
+	}
+	return nil
+}
+
+// file reads the versions of one file, each with its diff from the previous
+// one.
+func (c *collector) file(ctx context.Context, path string) (htmlreport.File, error) {
+	h, err := c.store.History(ctx, rw.HistoryRequest{Path: path, N: reportVersions + 1})
+	if err != nil {
+		return htmlreport.File{}, err
+	}
+	f := htmlreport.File{Path: h.Path, More: h.More}
+	texts := make([]htmlreport.Text, len(h.Versions))
+	for i, v := range h.Versions {
+		texts[i] = overview.Text(ctx, c.store, c.diffs, h.Path, v)
+	}
+	if newest := h.Versions[0]; newest.Bytes > reportHashed {
+		f.Problem = "The file is larger than 64 MiB and was not compared with its newest version."
+	} else if f.Now, err = c.now(ctx, h, texts); err != nil {
+		return htmlreport.File{}, err
+	}
+	for i, v := range h.Versions[:min(len(h.Versions), reportVersions)] {
+		if t := v.TS.Time; !t.IsZero() && t.Before(c.since) {
+			f.More = true
+			break
+		}
+		var before htmlreport.Text
+		if i+1 < len(texts) {
+			before = texts[i+1]
+		} else {
+			before = c.first(ctx, v)
+		}
+		f.Versions = append(f.Versions, htmlreport.Version{
+			Seq: v.Version, TS: v.TS.String(), Op: v.Op, Caller: v.Caller, Path: v.Path, SHA256: v.SHA256.String(), Bytes: v.Bytes, Kept: v.Available,
+			Diff: c.diffs.Compare(before, texts[i]),
+		})
+	}
+	f.More = f.More || len(h.Versions) > reportVersions
+	return f, ctx.Err()
+}
+
+// first returns the content before the oldest version that the journal knows.
+func (c *collector) first(ctx context.Context, v rw.FileVersion) htmlreport.Text {
+	after := v.Version - 1
+	page, err := c.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 1})
+	if err == nil {
+		for _, e := range page.Entries {
+			if e.Seq == v.Version && (e.Path == v.Path || e.RealPath == v.Path) && e.PrevSHA256.String() == "" {
+				return htmlreport.Gone
+			}
+		}
+	}
+	return htmlreport.Unread("The previous content is not recorded in any version.")
+}
+
+// now compares the file on disk with its newest version. It returns nil if they
+// are equal.
+func (c *collector) now(ctx context.Context, h rw.HistoryResult, texts []htmlreport.Text) (*htmlreport.Now, error) {
+	newest := h.Versions[0]
+	data, sha, err := overview.Content(ctx, c.store, rw.ReadRequest{Path: h.Path})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, rw.ErrNotFound):
+		if newest.SHA256.String() == "" {
+			return nil, nil
+		}
+		return &htmlreport.Now{Gone: true}, nil
+	case err != nil: // a directory in its place, or no permission to read it
+		return &htmlreport.Now{Diff: htmlreport.Diff{Why: "The file on disk cannot be read: " + reasonOf(err) + "."}}, nil
+	case sha == newest.SHA256.String():
+		return nil, nil
+	}
+	return &htmlreport.Now{Diff: c.diffs.Compare(texts[0], c.diffs.Text(data))}, nil
 }

@@ -10,13 +10,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gitdir"
+	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // result is the record of the run that --result-out and --result-fd get, for
@@ -274,4 +279,104 @@ func drawBar(p rw.Progress, since time.Duration) string {
 		line += "  " + amount(float64(p.Done)/since.Seconds()) + "/s"
 	}
 	return fmt.Sprintf("%s%-10s %s", wipe, p.Stage, line)
+}
+
+// descriptor is the value of a flag that names an open descriptor of the caller
+// to write to; 0 means none.
+type descriptor int
+
+func (d *descriptor) String() string { return strconv.Itoa(int(*d)) }
+
+func (d *descriptor) Type() string { return "int" }
+
+// Set refuses the descriptors that have another meaning.
+func (d *descriptor) Set(text string) error {
+	const hint = "open one above 2 and name it, as in 3>file"
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil || n < 0:
+		return &misuse{"it is not the number of a descriptor", hint}
+	case n == 0:
+		return &misuse{"0 is standard input", hint}
+	case n == 1:
+		return &misuse{"1 is standard output, which is reserved for the reply", hint}
+	}
+	*d = descriptor(n)
+	return nil
+}
+
+// open takes over the descriptor from the caller, who must have opened it for
+// writing.
+func (d descriptor) open(flag string) (*os.File, error) {
+	if !handedOver(int(d)) {
+		return nil, &misuse{fmt.Sprintf("%s: %d is not open for writing", flag, d), "open it for the command, as in " + strconv.Itoa(int(d)) + ">file"}
+	}
+	return os.NewFile(uintptr(d), flag), nil
+}
+
+// place checks where a file outside the workspace may be written: a result, a
+// report, an export. The state directory, directories of version control
+// systems, and what git reads or runs, are refused under every name and link. A
+// file that does not exist yet is judged by its directory.
+func (s *settings) place(flag, name string) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return &misuse{flag + " names no file", "name a file"}
+	}
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	real := filepath.Dir(abs)
+	if there, err := filepath.EvalSymlinks(real); err == nil {
+		real = there
+	}
+	for _, way := range []string{abs, filepath.Join(real, filepath.Base(abs))} {
+		for part := range strings.SplitSeq(filepath.ToSlash(way), "/") {
+			if relpath.ProtectedName(part, []string{".resilient_write"}) {
+				return &misuse{flag + " is in a state directory, or in a directory of a version control system", "name a file elsewhere"}
+			}
+		}
+	}
+	if gitdir.Inside(real) {
+		return &misuse{flag + " is in a directory of a version control system", "name a file elsewhere"}
+	}
+	root, err := filepath.Abs(s.root)
+	if err != nil {
+		return err
+	}
+	if gitdir.Uses(filepath.Join(real, filepath.Base(abs)), gitdir.ThisUser(), root) {
+		return &misuse{flag + " is in a place that git reads or runs", "name a file elsewhere"}
+	}
+	own, err := os.Stat(s.stateDirectory())
+	for dir := real; err == nil; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && os.SameFile(info, own) {
+			return &misuse{flag + " is in the state directory", "name a file elsewhere"}
+		}
+		if filepath.Dir(dir) == dir {
+			break
+		}
+	}
+	return nil
+}
+
+// stateDirectory returns the state directory of the workspace.
+func (s *settings) stateDirectory() string {
+	switch dir := s.stateDir; {
+	case dir == "":
+		return place.At(s.root)
+	case filepath.IsAbs(dir):
+		return dir
+	default:
+		return filepath.Join(s.root, dir)
+	}
+}
+
+// tellPlace prints the warnings about the location of the state directory.
+func (a *app) tellPlace(list []rw.Warning) {
+	for _, w := range list {
+		switch w.Reason {
+		case call.WarnStateInTree, call.WarnSeveralStateDirs, call.WarnStateOfOtherRoot:
+			fmt.Fprintf(a.messages(), "resilient-write: warning: %s: %s\n", w.Reason, w.Hint)
+		}
+	}
 }
