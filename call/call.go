@@ -2,7 +2,16 @@
 // each gives about itself, and the receipt that it returns.
 package call
 
-import "time"
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
+)
 
 // Call is what a call that changes something says about itself. A call that
 // writes no content takes no notice of AcceptRisk; those of an operator and
@@ -104,4 +113,117 @@ type FileResult struct {
 	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
 	Bytes      int64  `json:"bytes"`                // Size of the final file in bytes.
 	JournalID  string `json:"journal_id,omitempty"` // Identifier of the journal row of this file.
+}
+
+// Expect is what a file must be before a call changes it: [AnyVersion],
+// [Absent], or a version. A file that is something else is left alone, and the
+// call is refused.
+type Expect struct {
+	version Digest
+	given   bool
+}
+
+var (
+	AnyVersion = Expect{}            // any content, or no file
+	Absent     = Expect{given: true} // no file
+)
+
+// Exactly expects a file with the digest d; no file for the zero Digest.
+func Exactly(d Digest) Expect { return Expect{version: d, given: true} }
+
+// MarshalText returns the text of the expected version, empty for [Absent].
+func (e Expect) MarshalText() ([]byte, error) { return e.version.MarshalText() }
+
+// UnmarshalText reads the text of an expected version, empty for [Absent].
+func (e *Expect) UnmarshalText(text []byte) error {
+	var d Digest
+	if err := d.UnmarshalText(text); err != nil {
+		return err
+	}
+	*e = Exactly(d)
+	return nil
+}
+
+// Hash returns the expected hash as text, nil for any version.
+func (e Expect) Hash() *string {
+	if !e.given {
+		return nil
+	}
+	text := e.version.String()
+	return &text
+}
+
+// Timestamp is a time in the journal or the state directory. Another version or
+// program may have written it, so it keeps its text. The zero Timestamp has none.
+type Timestamp struct {
+	Time time.Time // zero if the text is not in the form of RFC 3339
+	text string    // unless it is the one that a Time is written with
+}
+
+// IsZero reports whether t has no text.
+func (t Timestamp) IsZero() bool { return t == Timestamp{} }
+
+// String returns the text of t.
+func (t Timestamp) String() string { return cmp.Or(t.text, stamp.Text(t.Time)) }
+
+// MarshalText returns the text of t.
+func (t Timestamp) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads a Timestamp. It accepts any text.
+func (t *Timestamp) UnmarshalText(text []byte) error {
+	*t = Timestamp{Time: stamp.Parse(string(text))}
+	if stamp.Text(t.Time) != string(text) {
+		t.text = string(text)
+	}
+	return nil
+}
+
+// Digest is the SHA-256 of a file or of other bytes. The zero Digest is that of
+// a file that does not exist. Its text is 64 lower-case hexadecimal digits, and
+// empty for the zero Digest.
+type Digest [sha256.Size]byte
+
+// DigestOf returns the digest of b.
+func DigestOf(b []byte) Digest { return sha256.Sum256(b) }
+
+// ParseDigest reads the text of a digest, in lower or upper case.
+func ParseDigest(text string) (Digest, error) {
+	var d Digest
+	err := d.UnmarshalText([]byte(text))
+	return d, err
+}
+
+var errDigest = errors.New("a SHA-256 has 64 hexadecimal digits")
+
+// IsZero reports whether d is the zero Digest.
+func (d Digest) IsZero() bool { return d == Digest{} }
+
+// String returns the text of d.
+func (d Digest) String() string {
+	if d.IsZero() {
+		return ""
+	}
+	return hex.EncodeToString(d[:])
+}
+
+// MarshalText returns the text of d.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads the text of a digest. 64 zeros are read as 64 times f: no
+// known bytes have either, and the zero Digest has a meaning of its own.
+func (d *Digest) UnmarshalText(text []byte) error {
+	var fresh Digest
+	if len(text) > 0 {
+		if len(text) != hex.EncodedLen(len(fresh)) {
+			return errDigest
+		}
+		if _, err := hex.Decode(fresh[:], text); err != nil {
+			return errDigest
+		}
+		if fresh.IsZero() {
+			fresh = Digest(bytes.Repeat([]byte{0xff}, len(fresh)))
+		}
+	}
+	*d = fresh
+	return nil
 }

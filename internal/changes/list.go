@@ -4,6 +4,7 @@ package changes
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -224,5 +225,145 @@ func (out *List) finish(files map[string]*File) {
 	slices.SortFunc(out.Files, func(a, b *File) int { return strings.Compare(a.Path, b.Path) })
 	if len(out.Files) > MaxFiles {
 		out.Files, out.Truncated = out.Files[:MaxFiles:MaxFiles], true
+	}
+}
+
+// Take takes the content of a file, and its mode if it is created, for a mutation, and
+// returns the hash of the content.
+type Take func(m *engine.Mutation, src io.Reader, mode uint32) (sha string, err error)
+
+// version is the content that a file is to get.
+type version struct {
+	sha      string
+	size     int64
+	mode     uint32 // of the file, if it is created; 0: as the mutation says
+	recorded uint32 // the same, if history has the version
+}
+
+// restored returns the mutation that gives a file another version in place of believed.
+func restored(kind, path, believed string, link bool) *engine.Mutation {
+	return &engine.Mutation{
+		Path: path, Op: engine.OpOverwrite, Kind: kind, Force: true, AllowShrink: true, Ungated: true, Expected: &believed, ExpectJournalHash: true,
+		NoFollow: true, WasLink: link,
+	}
+}
+
+// take takes a version from history, or from the first other place that has it. Many
+// files are read from history directly.
+func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take, places ...func() io.ReadCloser) error {
+	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return l.History.Open(v.sha) })
+	if err == nil && ok {
+		if m.Perm == nil && v.recorded != 0 && !l.IsThere(m.Path) {
+			m.Perm = &v.recorded
+		}
+		if sum == v.sha {
+			return nil
+		}
+	}
+	for _, place := range append([]func() io.ReadCloser{func() io.ReadCloser { return l.Observed.Kept(v.sha, v.size) }}, places...) {
+		src := place()
+		if src == nil {
+			continue
+		}
+		sum, err := take(m, src, v.mode)
+		src.Close()
+		if err != nil || sum == v.sha {
+			return err
+		}
+		m.DropSpooled()
+	}
+	return l.Versions.NotKept(v.sha)
+}
+
+// contentBefore opens what a file held before the commit seq, whose mutation is m, if a
+// later version holds it: one that was left unchanged or appended to, or one under the
+// name it was moved to; nil if there is none.
+func (l *Layer) contentBefore(m *journal.Mutation, seq uint64) (src io.ReadCloser) {
+	switch {
+	case m.PaySHA256 != "" || m.SHA256 == m.PrevSHA256:
+		src, _, _ = l.Versions.ContentAt(m.Identity(), seq, m.PrevBytes)
+	case m.SHA256 == "":
+		src, _, _ = l.Versions.MovedContent(seq, m.Identity(), m.PrevBytes)
+	}
+	return src
+}
+
+// Whose selects commits. An empty field excludes nothing.
+type Whose struct {
+	Caller  string // as the commit claims
+	Session string
+	Origin  *journal.Via // what the adapter must have known of it
+	Client  *journal.Via // the same, of the client alone
+	None    bool
+	Row     uint64 // this commit alone; 0: any
+	Group   string // this group of observed changes alone; "": any commit
+}
+
+// WhoseOf returns the commits that a call with this caller and this session refers
+// to: its own when both are empty. What the adapter knows of a commit cannot be
+// claimed by another client; what the commit itself declares can.
+func WhoseOf(c *engine.Commit, caller, session string) Whose {
+	switch {
+	case caller != "" || c.Via == nil && session != "":
+		return Whose{Caller: c.Req.Caller, Session: session}
+	case c.Via == nil:
+		return Whose{Caller: c.Req.Caller, Session: c.Req.Session}
+	case session != "":
+		return Whose{Session: session, Client: c.Via, Caller: c.Req.Caller}
+	}
+	return Whose{Session: c.Req.Session, Origin: c.Via, None: c.Via.Thread == "" && c.Via.Connection == ""}
+}
+
+// HandedOver returns the commits that a handoff refers to: the call's own, those of the
+// session that it names, or those of the caller if there is no session. session is that
+// of the request.
+func HandedOver(c *engine.Commit, session string) Whose {
+	own := WhoseOf(c, "", "")
+	switch {
+	case c.Via != nil && session == "" && !own.None:
+		return own
+	case c.Req.Session != "":
+		return Whose{Session: c.Req.Session}
+	}
+	return Whose{Caller: c.Req.Caller}
+}
+
+// Made reports whether a commit is selected.
+func (w Whose) Made(rec *journal.Record) bool {
+	switch {
+	case w.Group != "":
+		return observe.InGroup(rec, w.Group)
+	case w.Row != 0:
+		return rec.Seq == w.Row
+	case w.None || w.Session != "" && rec.Session != w.Session:
+		return false
+	case w.Origin != nil:
+		return sameOrigin(rec.Via, w.Origin)
+	case w.Client != nil && rec.Via != nil:
+		return rec.Via.Client == w.Client.Client
+	}
+	return w.Caller == "" || rec.Caller == w.Caller
+}
+
+// sameOrigin reports whether an adapter recorded the same origin for a commit and
+// a call: the same client in the same thread or, if the host names none, over the
+// same connection.
+func sameOrigin(commit, call *journal.Via) bool {
+	return commit != nil && commit.Client == call.Client && commit.Thread == call.Thread &&
+		(call.Thread != "" || commit.Connection == call.Connection)
+}
+
+// Itself returns a function that reports whether a commit was made by the caller of
+// this call, under the given name. Without an adapter only the name is compared. With
+// an adapter that knows neither thread nor connection, no commit matches.
+func Itself(via *journal.Via, caller string) func(*journal.Record) bool {
+	return func(rec *journal.Record) bool {
+		switch {
+		case rec.Caller != caller:
+			return false
+		case via == nil:
+			return rec.Via == nil
+		}
+		return (via.Thread != "" || via.Connection != "") && sameOrigin(rec.Via, via)
 	}
 }

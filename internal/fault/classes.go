@@ -1,6 +1,10 @@
 package fault
 
-import "slices"
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
 
 // Kind is the class of a failure, the `error` field of the envelope.
 type Kind string
@@ -194,4 +198,70 @@ var classes = map[Code]Class{
 	Canceled:         {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "the call was canceled before anything was written; send it again"},
 	NoIsolation:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "nothing here isolates a command from the workspace, so it was not started; ask the user to allow what context.tried says is missing"},
 	Internal:         {WriteCorruption, ReasonUnknown, ActionAbort, CodeInternal, "internal error; report it together with the call"},
+}
+
+// The two actions that version 1 of the envelope does not have: most refusals
+// are repaired by the caller, without a person.
+const (
+	ActionFixCall   Action = "fix_call"
+	ActionReadAgain Action = "read_again"
+)
+
+// Action returns what the caller does next: one of eight values. Class.Action is the
+// action of version 1 of the envelope, which has six.
+func (c Code) Action() Action {
+	if a, ok := repairs[c]; ok {
+		return a
+	}
+	return c.Class().Action
+}
+
+// repairs lists the codes whose action is one of the two.
+var repairs = map[Code]Action{
+	HashMismatch: ActionReadAgain, ChangedOutside: ActionReadAgain, ChangedDuringWrite: ActionReadAgain, FileAlreadyExists: ActionReadAgain,
+	OldStringNotFound: ActionReadAgain, AmbiguousMatch: ActionReadAgain, InsufficientMatches: ActionReadAgain,
+	TooManyMatches: ActionReadAgain, StateDrift: ActionReadAgain, NoChange: ActionReadAgain,
+
+	EmptyPath: ActionFixCall, InvalidPath: ActionFixCall, PathTooLong: ActionFixCall, AbsolutePathRejected: ActionFixCall, AmbiguousWorkspace: ActionFixCall,
+	EscapesWorkspace: ActionFixCall, ReservedName: ActionFixCall, IsADirectory: ActionFixCall, NotADirectory: ActionFixCall,
+	NotARegularFile: ActionFixCall, NotFound: ActionFixCall, FileNotFound: ActionFixCall, VersionNotFound: ActionFixCall,
+	VersionNotKept: ActionFixCall, NothingToUndo: ActionFixCall, IdempotencyKeyReused: ActionFixCall, CrossDevice: ActionFixCall,
+	DestructiveShrink: ActionFixCall, NoEdits: ActionFixCall, EmptyOldString: ActionFixCall, NotUTF8: ActionFixCall, NotEncodable: ActionFixCall,
+	InvalidArgument: ActionFixCall, UnknownArgument: ActionFixCall, UnknownTool: ActionFixCall, BadSHA256: ActionFixCall,
+	MustProvideRef: ActionFixCall, SyntaxInvalid: ActionFixCall, VerifyFailed: ActionFixCall, SecretInName: ActionFixCall,
+	DraftNotFound: ActionFixCall, CheckpointNotFound: ActionFixCall, TxNotFound: ActionFixCall, MissingFields: ActionFixCall,
+	BadEnvelope: ActionFixCall, DuplicateStep: ActionFixCall, UnknownStep: ActionFixCall, DependencyCycle: ActionFixCall,
+	MissingDelimiter: ActionFixCall, UnterminatedFrontMatter: ActionFixCall, FrontMatterNotMapping: ActionFixCall, YAMLError: ActionFixCall,
+	BadSession: ActionFixCall, BadIndex: ActionFixCall, IndexExceedsTotal: ActionFixCall, IndexMismatch: ActionFixCall,
+	SessionNotFound: ActionFixCall, SessionSealed: ActionFixCall, NoChunksFound: ActionFixCall, NonContiguous: ActionFixCall,
+	ChunkCountMismatch: ActionFixCall,
+}
+
+// BadChoice refuses an argument that is none of the choices.
+func BadChoice(argument string, choices ...string) *Fault {
+	return New(InvalidArgument).With("argument", argument).With("choices", choices).
+		Hintf("%s must be one of %s", argument, strings.Join(choices, ", "))
+}
+
+// CheckChoice refuses an argument that is given and none of the choices.
+func CheckChoice[T ~string](argument string, value T, choices ...T) *Fault {
+	if value == "" || slices.Contains(choices, value) {
+		return nil
+	}
+	names := make([]string, len(choices))
+	for i, c := range choices {
+		names[i] = string(c)
+	}
+	return BadChoice(argument, names...)
+}
+
+// CheckText refuses an argument that is not UTF-8, or has too many characters.
+func CheckText(argument, value string, max int) *Fault {
+	if !utf8.ValidString(value) {
+		return New(NotValidUTF8).With("argument", argument).Hintf("%s is not valid UTF-8", argument)
+	}
+	if utf8.RuneCountInString(value) > max {
+		return New(InvalidArgument).With("argument", argument).Hintf("%s has at most %d characters", argument, max)
+	}
+	return nil
 }

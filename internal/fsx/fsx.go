@@ -19,6 +19,7 @@ package fsx
 import (
 	"errors"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -275,4 +276,24 @@ func (e *TypeError) Error() string {
 		return "is a symbolic link"
 	}
 	return "is not a regular file"
+}
+
+// OpenPath opens the directory at a path below root, name by name, so that it follows
+// no link. The path "" is root itself. done closes the directory, if one was opened.
+func OpenPath(root Dir, path string) (dir Dir, done func(), err error) {
+	if path == "" {
+		return root, func() {}, nil
+	}
+	dir = root
+	for name := range strings.SplitSeq(path, "/") {
+		next, err := dir.OpenDir(name)
+		if dir != root {
+			dir.Close()
+		}
+		if err != nil {
+			return nil, func() {}, err
+		}
+		dir = next
+	}
+	return dir, func() { dir.Close() }, nil
 }

@@ -4,16 +4,21 @@
 package gate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
@@ -149,4 +154,156 @@ func (l *Layer) HistoryCaps() engine.HistoryCaps {
 		caps.Versions = engine.DefaultHistoryVersions
 	}
 	return caps
+}
+
+// mostKept is how many bytes of earlier versions a commit of many files holds in
+// memory.
+const mostKept = 64 << 20
+
+// lending holds the buffers for the content of streams. Allocating memory for each
+// write would cost more than copying.
+var lending sync.Pool
+
+func borrow(room int) []byte {
+	if b, ok := lending.Get().(*bytes.Buffer); ok && b.Cap() >= room {
+		b.Reset()
+		return b.Bytes()
+	}
+	return make([]byte, 0, room)
+}
+
+// GiveBack releases the borrowed buffer, at the end of the call.
+func (c *Check) GiveBack() {
+	if c.lent != nil {
+		lending.Put(c.lent)
+	}
+	c.lent = nil
+}
+
+// Take reads the content of a stream, a short one into memory, where its scan
+// begins, a long one into a slot, and returns its hash.
+func (c *Check) Take(ctx context.Context, m *engine.Mutation, src io.Reader) (string, error) {
+	room := bytes.MinRead // for what is known of the length
+	if known, ok := src.(interface{ Len() int }); ok {
+		room += min(known.Len(), engine.InMemory)
+	}
+	account := progress.Of(ctx)
+	account.Reading(src)
+	src = account.Counting(engine.NewStoppable(ctx, src))
+	head := bytes.NewBuffer(borrow(room))
+	if !c.Layer.Transforms {
+		c.lent = head
+	}
+	n, err := head.ReadFrom(io.LimitReader(src, engine.InMemory+1))
+	if err != nil {
+		return "", err
+	}
+	if n <= engine.InMemory {
+		c.ScanEarly(ctx, head.Bytes())
+		return m.Hold(head.Bytes()), nil
+	}
+	account.Long()
+	return c.spool(ctx, m, io.MultiReader(head, src), 0)
+}
+
+// TakeKept takes the bytes of an earlier version. If there is no file whose mode
+// is kept, the new file gets the mode that the journal records.
+func (c *Check) TakeKept(ctx context.Context, m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
+	if mode == 0 || m.Link() || c.Layer.IsThere(m.Path) {
+		mode = 0
+		if !c.Commit.Many() || c.kept < mostKept {
+			sum, err := c.Take(ctx, m, src)
+			c.kept += m.Content.Size()
+			return sum, err
+		}
+	}
+	account := progress.Of(ctx)
+	account.Reading(src)
+	return c.spool(ctx, m, account.Counting(engine.NewStoppable(ctx, src)), mode)
+}
+
+// spool reads the content of a file into a slot, which gets the mode unless it is 0.
+func (c *Check) spool(ctx context.Context, m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
+	in, err := c.Commit.Spool(ctx, src)
+	if err != nil {
+		return "", err
+	}
+	m.TakeSpooled(in)
+	if mode == 0 {
+		return in.Got.Digest.Hex(), nil
+	}
+	if err := in.Slot.File.Chmod(mode); err != nil {
+		m.DropSpooled()
+		return "", err
+	}
+	return in.Got.Digest.Hex(), nil
+}
+
+// maxMovedScan is the size in bytes up to which a file is scanned when it gets
+// another path.
+const maxMovedScan = 8 << 20
+
+// inspectMoved judges bytes that come from another path: of a move, or of a
+// version that a restore or an undo brings back under another name. A finding
+// that an exception of the policy allows there but not here counts as introduced
+// by the call. A warning reports bytes that git ignored at the old path and does
+// not ignore at the new one.
+func (c *Check) inspectMoved(ctx context.Context, g policyfile.Setting, i int, m *engine.Mutation) error {
+	p, to := c.Layer.Policy(), m.Target.Path
+	was, is := p.Options(m.Origin).Allow, p.Options(to).Allow
+	if was == nil && !c.gitSees(to, m.Origin) {
+		return nil
+	}
+	if m.Final.Size() > maxMovedScan {
+		m.Warn(call.WarnNotScanned)
+		return nil
+	}
+	if was != nil {
+		f, err := c.scanMoved(ctx, m, scan.Options{Allow: func(family, pattern string) bool { return !was(family, pattern) || is(family, pattern) }})
+		if err == nil {
+			err = c.decide(g, i, m, f)
+		}
+		if err != nil || !c.gitSees(to, m.Origin) {
+			return err
+		}
+	}
+	f, err := c.scanMoved(ctx, m, scan.Options{Allow: is})
+	if err == nil && f.verdict != scan.VerdictSafe {
+		m.Warn(call.WarnSecretUnignored)
+	}
+	return err
+}
+
+func (c *Check) scanMoved(ctx context.Context, m *engine.Mutation, opt scan.Options) (f findings, err error) {
+	s := c.Layer.Policy().Scanner()
+	f.report, err = Scan(ctx, s, m.Final, opt)
+	f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), MaxListed)]}
+	f.judge(s)
+	return f, err
+}
+
+// cameFrom returns the previous path of the bytes of a mutation, "" if that is
+// its own path or the bytes are new.
+func cameFrom(m *engine.Mutation) string {
+	if m.Source != nil && m.Source.Target != nil {
+		m.Origin = m.Source.Target.Path
+	}
+	if m.Op == engine.OpDelete || m.Origin == m.Target.Path {
+		return ""
+	}
+	return m.Origin
+}
+
+// gitSees reports whether git ignores one path of the workspace and not the other.
+// Outside a repository git sees nothing.
+func (c *Check) gitSees(seen, hidden string) bool {
+	if c.ignored == nil {
+		c.ignored = func(string, bool) (bool, bool) { return false, false }
+		if c.Layer.RealRoot != "" && gitdir.Top(c.Layer.RealRoot) != "" {
+			c.ignored = c.Layer.Ignored()
+		}
+	}
+	was, _ := c.ignored(hidden, false)
+	is, _ := c.ignored(seen, false)
+	return was && !is
 }

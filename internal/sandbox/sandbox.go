@@ -9,10 +9,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,3 +258,101 @@ type missingError struct {
 }
 
 func (m *missingError) Error() string { return m.what }
+
+// Caches are the directories outside of the workspace that a command may write to
+// unless a policy names others: those of common tools.
+var Caches = []string{
+	"~/.cache", "~/.npm", "~/.yarn", "~/.local/share/pnpm", "~/.bun/install/cache", "~/go/pkg", "~/.cargo/registry", "~/.cargo/git",
+	"~/.gradle/caches", "~/.m2/repository", "~/.nuget/packages",
+	"$XDG_CACHE_HOME", "$GOCACHE", "$GOMODCACHE", "$npm_config_cache", "$PIP_CACHE_DIR", "$UV_CACHE_DIR",
+}
+
+// Writable resolves a list of directories: absolute ones, ~/NAME, and $NAME for
+// one that a variable names. What does not exist is left out. One that holds any
+// of the closed paths, or is inside of one, is left out of [Caches] and refused
+// elsewhere.
+func Writable(list, closed []string) (paths []string, err error) {
+	given := list != nil
+	if !given {
+		list = Caches
+	}
+	home, _ := os.UserHomeDir()
+	for _, entry := range list {
+		dir := entry
+		if rest, ok := strings.CutPrefix(entry, "~/"); ok && home != "" {
+			dir = filepath.Join(home, rest)
+		} else if name, ok := strings.CutPrefix(entry, "$"); ok {
+			if dir = os.Getenv(name); dir == "" {
+				continue
+			}
+		}
+		if !filepath.IsAbs(dir) {
+			if given {
+				return nil, fmt.Errorf("%q is no absolute path, ~/NAME or $NAME", entry)
+			}
+			continue
+		}
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			continue
+		}
+		if slices.ContainsFunc(closed, func(c string) bool { return Within(c, real) || Within(real, c) }) {
+			if given {
+				return nil, fmt.Errorf("%q holds the workspace, its state or the views, or is inside of them", entry)
+			}
+			continue
+		}
+		paths = append(paths, real)
+	}
+	return paths, nil
+}
+
+// Kind is the final state of a path of a view.
+type Kind int
+
+// The kinds.
+const (
+	Gone      Kind = iota // a file or a directory that is not there any more
+	File                  // a regular file that was written, or that is new
+	Directory             // one that is new, or has another mode
+	Link                  // a symbolic link
+	Other                 // a FIFO, a socket, a device
+)
+
+// Change is one path that may differ. A file may have been opened for writing
+// only.
+type Change struct {
+	Path string // relative to the workspace
+	Kind Kind
+	Dir  bool   // of Gone: it was a directory; its content is listed after it
+	Link bool   // of Gone: it was a symbolic link
+	Mode uint32 // permission bits
+	Size int64
+}
+
+// Open opens a file of the view.
+func (v *View) Open(rel string) (*os.File, error) { return os.Open(v.Path(rel)) }
+
+// Path is the place of a file of the view.
+func (v *View) Path(rel string) string { return filepath.Join(v.Upper(), filepath.FromSlash(rel)) }
+
+// goneBelow lists everything below a path of the workspace, and the path itself.
+func (v *View) goneBelow(rel string, each func(Change) error) error {
+	st, err := os.Lstat(filepath.Join(v.root, rel))
+	if err != nil {
+		return nil // nothing is left to take away
+	}
+	if err := each(Change{Path: rel, Kind: Gone, Dir: st.IsDir(), Link: st.Mode()&os.ModeSymlink != 0}); err != nil || !st.IsDir() {
+		return err
+	}
+	list, err := os.ReadDir(filepath.Join(v.root, rel))
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if err := v.goneBelow(path.Join(rel, e.Name()), each); err != nil {
+			return err
+		}
+	}
+	return nil
+}

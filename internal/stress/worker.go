@@ -3,15 +3,23 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -222,4 +230,220 @@ func (w *writer) undo(e *event) outcome {
 		_, err := w.s.Undo(context.Background(), r)
 		return nil, nil, err
 	}
+}
+
+// runEditor saves files as editors do. It notes the content that each save replaced,
+// because the editor itself causes that loss.
+func runEditor(ctx context.Context, ws, logs string, number int) {
+	e := &editor{ws: ws, j: openJournal(logs, fmt.Sprintf("editor-%d.log", number)), name: fmt.Sprintf("e%d", number),
+		rng: rand.New(rand.NewPCG(*seed, uint64(number)<<32))}
+	for ctx.Err() == nil {
+		e.save()
+		pause(ctx, time.Duration(e.rng.IntN(40))*time.Millisecond)
+	}
+}
+
+// saving keeps two editors from saving one file at once: what one of them does
+// to the other is their own loss and could not be distinguished.
+var saving [1000]sync.Mutex
+
+type editor struct {
+	ws, name string
+	j        *journal
+	rng      *rand.Rand
+	n        int
+}
+
+// save makes one save, completely or not at all, and records it.
+func (e *editor) save() {
+	e.n++
+	file := e.rng.IntN(*paths)
+	saving[file].Lock()
+	defer saving[file].Unlock()
+	rel := pathOf(file)
+	at := filepath.Join(e.ws, rel)
+	id := fmt.Sprintf("%s-%d", e.name, e.n)
+	content := []byte(text(e.rng, id, size(e.rng)))
+	ev := event{Kind: "save", ID: id, Paths: []string{rel}, From: time.Now().UnixNano()}
+	var gone []byte
+	var err error
+	switch e.rng.IntN(10) {
+	case 0:
+		ev.Verb = "delete"
+		gone, err = e.discard(at)
+	case 1, 2, 3:
+		ev.Verb = "in place"
+		gone, err = inPlace(at, content)
+	default:
+		ev.Verb = "rename"
+		gone, err = e.byRename(at, content)
+	}
+	if gone != nil {
+		ev.Gone = []string{sum(gone)}
+	}
+	if ev.OK = err == nil; ev.OK && ev.Verb != "delete" {
+		ev.Files, ev.Bytes = map[string]string{rel: sum(content)}, len(content)
+	}
+	e.j.add(ev)
+}
+
+// byRename writes a file next to the workspace and swaps it in. The file that it gets
+// back is the one that the save replaced.
+func (e *editor) byRename(at string, content []byte) (gone []byte, err error) {
+	tmp := filepath.Join(e.ws, "..", e.name+".swp")
+	defer os.Remove(tmp)
+	if err := os.WriteFile(tmp, content, 0o644); err != nil {
+		return nil, err
+	}
+	for range 3 {
+		err = unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, at, unix.RENAME_EXCHANGE)
+		if err == nil {
+			return os.ReadFile(tmp)
+		}
+		if err = unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, at, unix.RENAME_NOREPLACE); !errors.Is(err, unix.EEXIST) {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// inPlace reads a file and writes it again through one descriptor.
+func inPlace(at string, content []byte) (gone []byte, err error) {
+	f, err := os.OpenFile(at, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	gone = make([]byte, st.Size())
+	if _, err := f.ReadAt(gone, 0); err != nil && len(gone) > 0 {
+		return nil, err
+	}
+	if err := f.Truncate(0); err != nil {
+		return gone, err
+	}
+	_, err = f.WriteAt(content, 0)
+	return gone, err
+}
+
+// discard removes a file by moving it away first, to read its content.
+func (e *editor) discard(at string) (gone []byte, err error) {
+	tmp := filepath.Join(e.ws, "..", e.name+".trash")
+	defer os.Remove(tmp)
+	if err := os.Rename(at, tmp); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(tmp)
+}
+
+// event is one line of a log: the start or end of a call, or a save of the editor. The
+// line is written before its event may be relied on.
+type event struct {
+	Kind   string            `json:"kind"` // begin, end, save
+	ID     string            `json:"id"`   // marks the content of the call, or of the save
+	Verb   string            `json:"verb,omitempty"`
+	Paths  []string          `json:"paths,omitempty"`
+	Key    string            `json:"key,omitempty"`
+	OK     bool              `json:"ok,omitempty"`
+	Files  map[string]string `json:"files,omitempty"` // hash by path, as the call reports the result
+	Prev   []string          `json:"prev,omitempty"`  // hashes of the previous content, as the call reports it
+	Effect string            `json:"effect,omitempty"`
+	Reason string            `json:"reason,omitempty"`
+	Cause  string            `json:"cause,omitempty"` // of an internal error
+	Gone   []string          `json:"gone,omitempty"`  // hashes that the editor replaced
+	Bytes  int               `json:"bytes,omitempty"` // of a save: its size
+	At     int64             `json:"at"`              // nanoseconds
+	From   int64             `json:"from,omitempty"`  // of a save: when it began
+}
+
+// journal is a log. A line is one write, so a kill leaves at most one torn
+// line at the end.
+type journal struct {
+	mu sync.Mutex
+	f  *os.File
+}
+
+func openJournal(dir, name string) *journal {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	must(err)
+	return &journal{f: f}
+}
+
+func (j *journal) add(e event) {
+	if e.At == 0 {
+		e.At = time.Now().UnixNano()
+	}
+	line, err := json.Marshal(e)
+	must(err)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, err = j.f.Write(append(line, '\n'))
+	must(err)
+}
+
+// readEvents reads every log.
+func readEvents(dir string) (list []event) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	must(err)
+	for _, name := range names {
+		f, err := os.Open(name)
+		must(err)
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 1<<24)
+		for lines.Scan() {
+			var e event
+			if json.Unmarshal(lines.Bytes(), &e) == nil {
+				list = append(list, e)
+			}
+		}
+		must(lines.Err())
+		f.Close()
+	}
+	return list
+}
+
+var marker = regexp.MustCompile(`<<[a-z0-9.-]+>>`)
+
+// text is ordinary content that holds the marker of its call once.
+func text(rng *rand.Rand, id string, size int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<<%s>>\n", id)
+	for b.Len() < size {
+		for range 4 + rng.IntN(12) {
+			b.WriteString(words[rng.IntN(len(words))])
+			b.WriteByte(' ')
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+var words = strings.Fields(`the value of each line is read before it is compared with what the file held when the
+	caller asked for it and a table keeps one row for every name that was seen so far return error when size is
+	larger than limit open close read write append range index length buffer record commit version`)
+
+// size is mostly small, sometimes large.
+func size(rng *rand.Rand) int {
+	switch rng.IntN(100) {
+	case 0:
+		return 1<<20 + rng.IntN(1<<20)
+	case 1, 2, 3:
+		return 64<<10 + rng.IntN(128<<10)
+	}
+	return 20 + rng.IntN(4000)
+}
+
+func pathOf(i int) string {
+	if i%3 == 0 {
+		return fmt.Sprintf("d%d/f%02d.txt", i%4, i)
+	}
+	return fmt.Sprintf("f%02d.txt", i)
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
 }

@@ -1,8 +1,15 @@
 package testbed
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -91,4 +98,98 @@ func prefix(what []any) string {
 		return ""
 	}
 	return fmt.Sprint(what...) + ": "
+}
+
+// Field returns a part of a JSON document as text, as scripts name it: the key is a path
+// such as versions.0.available. len is the length of a list, * a field of each element,
+// with spaces between them; what is absent is "". A text that holds JSON has fields too.
+func Field(doc any, key string) string {
+	name, rest, _ := strings.Cut(key, ".")
+	switch x := doc.(type) {
+	case nil:
+		return ""
+	case string:
+		var inner any
+		if key == "" || json.Unmarshal([]byte(x), &inner) != nil {
+			return x
+		}
+		return Field(inner, key)
+	case map[string]any:
+		if key != "" {
+			return Field(x[name], rest)
+		}
+	case []any:
+		i, err := strconv.Atoi(name)
+		switch {
+		case name == "len":
+			return strconv.Itoa(len(x))
+		case name == "*":
+			var all []string
+			for _, one := range x {
+				all = append(all, Field(one, rest))
+			}
+			return strings.Join(all, " ")
+		case err == nil && i < len(x):
+			return Field(x[i], rest)
+		case key != "":
+			return ""
+		}
+	}
+	if key != "" {
+		return ""
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Unmet returns the first condition that a document does not meet, with what it holds, or
+// "". A condition is KEY=VALUE, KEY~TEXT (contains it) or KEY!TEXT (does not).
+func Unmet(doc any, conditions []string) string {
+	for _, one := range conditions {
+		at := strings.IndexAny(one, "=~!")
+		if at < 0 {
+			return fmt.Sprintf("%q is no condition", one)
+		}
+		got, want := Field(doc, one[:at]), one[at+1:]
+		if one[at] == '=' && got != want || one[at] != '=' && strings.Contains(got, want) != (one[at] == '~') {
+			return fmt.Sprintf("%s: got %.2000q", one, got)
+		}
+	}
+	return ""
+}
+
+// Plant creates files and their parent directories directly.
+func Plant(t testing.TB, dir string, mode fs.FileMode, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		place := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(place, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Forms returns the forms in which a secret could be stored or shown: unchanged, in
+// hexadecimal, in escapes of JSON, in base64 at any place of a text, and two thirds of
+// it.
+func Forms(secret string) []string {
+	escaped := ""
+	for _, c := range secret {
+		escaped += fmt.Sprintf(`\u%04x`, c)
+	}
+	list := []string{
+		secret, secret[:len(secret)*2/3], secret[len(secret)/3:], hex.EncodeToString([]byte(secret)), escaped,
+		base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
+	}
+	for shift := range 3 { // the middle of its base64, whatever is before it
+		b := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + secret))
+		list = append(list, b[4:len(b)-4])
+	}
+	return list
 }

@@ -6,15 +6,19 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // An entry is a file of an archive.
@@ -162,4 +166,155 @@ func (r *release) container(to target, program []byte) error {
 		}
 	}
 	return nil
+}
+
+// npmName returns the name of the package with the program of a target. npm
+// installs the one that fits the system; the name consists of process.platform
+// and process.arch.
+func (t target) npmName() string {
+	machine := t.machine
+	if machine == "amd64" {
+		machine = "x64"
+	}
+	return t.platform() + "-" + machine
+}
+
+func npmPackage(name, about string, more map[string]any) ([]byte, error) {
+	doc := map[string]any{
+		"name": name, "version": rw.Version, "description": about, "license": "MIT", "homepage": home,
+		"repository": map[string]string{"type": "git", "url": "git+" + home + ".git"},
+	}
+	for key, value := range more {
+		doc[key] = value
+	}
+	return jsontext.Encode(doc, "  ")
+}
+
+// npm makes the package with the program of a target.
+func (r *release) npm(to target, program []byte) error {
+	name := to.npmName()
+	machine := name[len(to.platform())+1:]
+	doc, err := npmPackage("@resilientwrite/"+name, fmt.Sprintf("The program of resilient-write for %s.", to), map[string]any{
+		"os": []string{to.platform()}, "cpu": []string{machine}, "preferUnplugged": true,
+	})
+	if err != nil {
+		return err
+	}
+	packed, err := tarball("package/", append([]entry{{"package.json", 0o644, doc}, {to.program(), 0o755, program}}, r.texts("")...))
+	if err != nil {
+		return err
+	}
+	return r.write("npm/resilientwrite-"+name+"-"+rw.Version+".tgz", packed, 0o644)
+}
+
+// npmMain makes the package that users install by name.
+func (r *release) npmMain() error {
+	programs := map[string]string{}
+	for _, to := range targets {
+		programs["@resilientwrite/"+to.npmName()] = rw.Version
+	}
+	doc, err := npmPackage("resilient-write", "Durable file writes for coding agents, as an MCP server and a command.", map[string]any{
+		"bin": map[string]string{"resilient-write": "resilient-write.js"}, "engines": map[string]string{"node": ">=18"},
+		"mcpName": "io.github.resilientwrite/resilientwrite", "optionalDependencies": programs,
+	})
+	if err != nil {
+		return err
+	}
+	files := []entry{{"package.json", 0o644, doc}, {"LICENSE", 0o644, r.license}}
+	for _, f := range []entry{{"resilient-write.js", 0o755, nil}, {"README.md", 0o644, nil}} {
+		if f.content, err = data.ReadFile("data/npm/" + f.name); err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	packed, err := tarball("package/", files)
+	if err != nil {
+		return err
+	}
+	return r.write("npm/resilient-write-"+rw.Version+".tgz", packed, 0o644)
+}
+
+// platform returns the name of the system in a manifest and in Node.
+func (t target) platform() string {
+	if t.system == "windows" {
+		return "win32"
+	}
+	return t.system
+}
+
+// bundleName returns the name of the bundle. The format distinguishes systems
+// but not machines, so there is one bundle for each pair; the registry requires
+// "mcp" in its address.
+func (t target) bundleName() string {
+	return strings.Replace(t.name(), "resilient-write_", "resilient-write-mcp_", 1) + ".mcpb"
+}
+
+// bundle makes the bundle of a system: the manifest, the program, the licenses.
+func (r *release) bundle(to target, program []byte) error {
+	doc, err := manifest(to)
+	if err != nil {
+		return err
+	}
+	packed, err := zipped("", append([]entry{{"manifest.json", 0o644, doc}, {"server/" + to.program(), 0o755, program}}, r.texts("")...))
+	if err != nil {
+		return err
+	}
+	return r.write(to.bundleName(), packed, 0o644)
+}
+
+// manifest returns data/mcpb.json adapted to one system: the name of its
+// program, and the tools of the default tier.
+func manifest(to target) ([]byte, error) {
+	text, err := data.ReadFile("data/mcpb.json")
+	if err != nil {
+		return nil, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	doc["version"] = rw.Version
+	server := doc["server"].(map[string]any)
+	server["entry_point"] = "server/" + to.program()
+	server["mcp_config"].(map[string]any)["command"] = "${__dirname}/server/" + to.program()
+	doc["compatibility"] = map[string]any{"platforms": []string{to.platform()}}
+	var tools []map[string]string
+	for _, t := range toolbox.New(nil, nil).Tools() {
+		first, _, _ := strings.Cut(t.Description, ". ")
+		tools = append(tools, map[string]string{"name": t.Name, "description": strings.TrimSuffix(first, ".") + "."})
+	}
+	doc["tools"] = tools
+	return jsontext.Encode(doc, "  ")
+}
+
+// registry returns server.json with the bundles of the release and the npm
+// package filled in.
+func (r *release) registry() ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(r.root, "server.json"))
+	if err != nil {
+		return nil, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	if doc["version"] != rw.Version {
+		return nil, fmt.Errorf("server.json is of version %v, the program of %s", doc["version"], rw.Version)
+	}
+	stdio := map[string]string{"type": "stdio"}
+	packages := []map[string]any{{"registryType": "npm", "identifier": "resilient-write", "version": rw.Version, "transport": stdio}}
+	var names []string
+	for name := range r.sums {
+		if strings.HasSuffix(name, ".mcpb") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		packages = append(packages, map[string]any{
+			"registryType": "mcpb", "identifier": address(name), "version": rw.Version, "fileSha256": r.sums[name], "transport": stdio,
+		})
+	}
+	doc["packages"] = packages
+	return jsontext.Encode(doc, "  ")
 }
