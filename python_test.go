@@ -205,6 +205,7 @@ func TestPythonWorkspaceReadOnly(t *testing.T) {
 
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
+	quiesce(dir)
 	all := map[string]string{}
 	noErr(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

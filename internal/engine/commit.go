@@ -95,7 +95,6 @@ type Commit struct {
 	StageNow string
 	unlock   func()
 	sharing  func()              // keeps sweeps of history out until the row is written; nil: none is kept out
-	refilled []func()            // wait for the slots that are made concurrently
 	newDirs  []string            // directories that the row says it makes, outermost first
 	modes    map[string]uint32   // of those among Dirs that are made
 	Owners   map[string]fsx.Stat // of some of these, if this process may set them
@@ -284,9 +283,6 @@ func (c *Commit) Release() {
 	if !c.handed {
 		closeAll(c.Handles)
 		c.dirs.Close()
-	}
-	for _, wait := range c.refilled {
-		wait()
 	}
 	if c.unlock != nil {
 		c.unlock()

@@ -56,14 +56,12 @@ func (m *Mutation) holdsBytes() bool {
 // two would commit it twice. Where commits flush in turns, it is in the turn of the
 // first.
 func (c *Commit) flushStaged() error {
-	if c.s.Opts.Sync == SyncOff {
-		return nil
-	}
 	dirs := c.slotDirs()
 	for _, d := range dirs {
-		if wait := d.slots.Ahead(); wait != nil {
-			c.refilled = append(c.refilled, wait)
-		}
+		d.slots.Ahead()
+	}
+	if c.s.Opts.Sync == SyncOff {
+		return nil
 	}
 	if !c.s.flushes.many() { // which writes them out too
 		c.writeOut()

@@ -303,6 +303,7 @@ func (s *Engine) Drain() error {
 	if s.Settler == nil { // the store is open for reading only
 		return nil
 	}
+	s.slotDirs.wait()
 	err := s.Settler.Drain()
 	if err == nil {
 		s.Heads.Drain()

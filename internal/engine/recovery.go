@@ -304,7 +304,7 @@ func OwnStaging(name string) bool {
 }
 
 // HeldSlots lists the slots that commits use, which are those that hold something, and
-// which of them are of dead writers.
+// which of them are of dead writers. One that a writer is making is not held.
 func (s *Engine) HeldSlots() (held, dead []string, err error) {
 	alive := aliveness{s: s}
 	err = s.eachSlotDir(func(d *slotDir) error {
@@ -318,12 +318,16 @@ func (s *Engine) HeldSlots() (held, dead []string, err error) {
 			if err != nil || st.Size == 0 && st.Ino == ino {
 				continue
 			}
-			held = append(held, d.label(name))
-			if live, err := alive.of(writer); err != nil {
+			live, err := alive.of(writer)
+			switch {
+			case err != nil:
 				return err
-			} else if !live {
+			case !live:
 				dead = append(dead, d.label(name))
+			case ino == 0 && st.Size == 0:
+				continue
 			}
+			held = append(held, d.label(name))
 		}
 		return err
 	})

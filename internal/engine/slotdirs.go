@@ -40,7 +40,7 @@ type slotDirs struct {
 	made atomic.Uint64
 	mu   sync.Mutex                 // changes list and old
 	list atomic.Pointer[[]*slotDir] // without home
-	old  []fsx.Dir                  // that others have taken the place of
+	old  []*slotDir                 // that others have taken the place of
 }
 
 // label names a slot for people.
@@ -70,7 +70,7 @@ func (x *slotDirs) replace(was, d *slotDir) {
 	list := slices.Clone(x.opened())
 	if i := slices.Index(list, was); i >= 0 {
 		list = slices.Delete(list, i, i+1)
-		x.old = append(x.old, was.dir)
+		x.old = append(x.old, was)
 	}
 	if d != nil {
 		list = append(list, d)
@@ -90,9 +90,22 @@ func (x *slotDirs) is(st fsx.Stat) bool {
 
 // close removes the slots that were not used, where the store is not lost.
 func (x *slotDirs) close(lost bool) {
+	x.wait()
 	for _, d := range append(slices.Clone(x.opened()), &x.home) {
 		if d.slots != nil && !lost {
 			d.slots.Close()
+		}
+	}
+}
+
+// wait returns when no slots are being made.
+func (x *slotDirs) wait() {
+	x.mu.Lock()
+	list := slices.Concat(x.opened(), x.old, []*slotDir{&x.home})
+	x.mu.Unlock()
+	for _, d := range list {
+		if d.slots != nil {
+			d.slots.Wait()
 		}
 	}
 }
@@ -104,7 +117,7 @@ func (x *slotDirs) closeDirs() {
 		x.replace(d, nil)
 	}
 	for _, d := range x.old {
-		d.Close()
+		d.dir.Close()
 	}
 	x.old = nil
 }

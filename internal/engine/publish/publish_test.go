@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -254,5 +256,38 @@ func TestSlotNames(t *testing.T) {
 		if _, _, ok := ParseSlot(name); ok != want {
 			t.Errorf("%q: %v", name, ok)
 		}
+	}
+}
+
+// TestAheadReturnsAtOnce: slots are made beside the caller, and Wait, Take and Close
+// return when they are made. None is left after Close.
+func TestAheadReturnsAtOnce(t *testing.T) {
+	for name, end := range map[string]func(*Slots){
+		"wait":  (*Slots).Wait,
+		"take":  func(s *Slots) { s.Take(0) },
+		"close": (*Slots).Close,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := simfs.New().Root()
+			flush := make(chan bool)
+			s := &Slots{Dir: dir, Writer: "w", Made: new(atomic.Uint64), Sync: func(fsx.Dir) error { <-flush; return nil }}
+			s.Ahead()
+			ended := false
+			go func() { end(s); ended = true }()
+			synctest.Wait()
+			if ended {
+				t.Errorf("%s: returned while slots were made", name)
+			}
+			close(flush)
+			synctest.Wait()
+			s.Close()
+			left, err := dir.Names()
+			if name == "take" && len(left) == 1 {
+				left = nil // the one that was taken
+			}
+			if !ended || err != nil || len(left) > 0 {
+				t.Errorf("%s: ended %v, left %q, %v", name, ended, left, err)
+			}
+		})
 	}
 }

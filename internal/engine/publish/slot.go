@@ -121,7 +121,11 @@ func (s *Slots) Take(more int) (Slot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.free) == 0 {
-		if err := s.await(more + 1); err != nil {
+		if s.wait(); len(s.free) > 0 {
+			break
+		}
+		s.making = make(chan struct{})
+		if err := s.fill(max(s.nextSet(), more+1)); err != nil {
 			return Slot{}, err
 		}
 	}
@@ -131,36 +135,37 @@ func (s *Slots) Take(more int) (Slot, error) {
 	return Slot{Dir: s.Dir, Name: name, Ino: ino}, nil
 }
 
-// Ahead makes slots beside the caller, who has something else to wait for, when
-// few are left. wait returns when they are there; it is nil where none are made.
-// What goes wrong is returned by the call of Take that finds no slot.
-func (s *Slots) Ahead() (wait func()) {
+// Ahead starts to make slots when few are left. What goes wrong is returned by the
+// call of Take that finds no slot.
+func (s *Slots) Ahead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.InTurn || s.making != nil || len(s.free) > s.size/2 {
-		return nil
+		return
 	}
 	s.making = make(chan struct{})
-	made := s.making
 	go func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.fill(min(s.nextSet(), aheadSet))
 	}()
-	return func() { <-made }
 }
 
-// await returns when there may be a free slot. s.mu is held.
-func (s *Slots) await(n int) error {
-	if s.making == nil {
-		s.making = make(chan struct{})
-		return s.fill(max(s.nextSet(), n))
-	}
-	made := s.making
-	s.mu.Unlock()
-	<-made
+// Wait returns when no slots are being made.
+func (s *Slots) Wait() {
 	s.mu.Lock()
-	return nil
+	defer s.mu.Unlock()
+	s.wait()
+}
+
+// wait is Wait with s.mu held, which it gives up meanwhile.
+func (s *Slots) wait() {
+	for s.making != nil {
+		made := s.making
+		s.mu.Unlock()
+		<-made
+		s.mu.Lock()
+	}
 }
 
 func (s *Slots) nextSet() int {
@@ -252,6 +257,7 @@ func makeEntry(dir fsx.Dir, name, target string) (st fsx.Stat, err error) {
 func (s *Slots) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wait()
 	for _, name := range s.free {
 		s.Dir.Remove(name)
 	}
