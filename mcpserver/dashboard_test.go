@@ -435,20 +435,15 @@ func press(p *browser.Page, selector string) {
 func TestDashboardInABrowser(t *testing.T) {
 	t.Parallel()
 	browser.Path(t)
-	for _, view := range []struct {
-		wide, high int
-		dark       bool
-		ground     string
-	}{{1280, 1000, false, "rgb(255, 255, 255)"}, {390, 1400, true, "rgb(16, 21, 27)"}} {
-		name := fmt.Sprintf("%d %v", view.wide, map[bool]string{false: "light", true: "dark"}[view.dark])
-		t.Run(name, func(t *testing.T) {
+	for _, view := range browser.Views() {
+		t.Run(view.String(), func(t *testing.T) {
 			t.Parallel()
 			b := newBoard(t, mcpserver.HTTPOptions{})
 			long := strings.Repeat("long-name-", 20) + ".txt"
 			b.write(long, "x\n")
 			b.aDay()
 			row := b.write("src/checkout.go", "package shop\n")
-			p := browser.Open(t, view.wide, view.high, view.dark)
+			p := browser.Open(t, view.Wide, map[int]int{1280: 1000, 390: 1400}[view.Wide], view.Dark)
 			p.Go(b.address())
 			p.Wait("document.querySelector('#changes li')")
 			text := fmt.Sprint(p.Eval("document.body.innerText"))
@@ -458,13 +453,13 @@ func TestDashboardInABrowser(t *testing.T) {
 				}
 			}
 			fits := "document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('li, pre, button, dialog[open]')].every(e => e.getBoundingClientRect().right <= innerWidth)"
-			if p.Eval(fits) != true || p.Eval("getComputedStyle(document.body).backgroundColor") != view.ground {
+			if p.Eval(fits) != true || p.Eval("getComputedStyle(document.body).backgroundColor") != view.Ground() {
 				t.Errorf("it overflows, or %v", p.Eval("getComputedStyle(document.body).backgroundColor"))
 			}
 			press(p, `#changes li:first-child button[aria-expanded]`)
 			p.Wait("[...document.querySelectorAll('#changes pre .cut')].some(e => e.textContent.includes('-func Checkout'))")
 			if *pictures {
-				b.picture(p, fmt.Sprintf("dashboard-%d-%s.png", view.wide, map[bool]string{false: "light", true: "dark"}[view.dark]))
+				b.picture(p, "dashboard-"+strings.ReplaceAll(view.String(), " ", "-")+".png")
 			}
 			b.write("src/other.go", "package shop\n") // what comes in takes neither the focus nor the diff away
 			p.Wait("document.querySelector('#changes li').innerText.includes('src/other.go')")

@@ -112,8 +112,7 @@ func themeColor(t *testing.T, theme int, name string) color.Color {
 }
 
 // TestReportInABrowser: at two widths, light and dark, the page itself does not
-// overflow, and the keyboard alone reaches and opens everything. Without RW_BROWSER=1
-// each width has one theme.
+// overflow, and the keyboard alone reaches and opens everything.
 func TestReportInABrowser(t *testing.T) {
 	browser.Path(t)
 	page := write(t, workday(t), redact(t))
@@ -122,47 +121,42 @@ func TestReportInABrowser(t *testing.T) {
 		fmt.Fprint(w, page)
 	}))
 	defer server.Close()
-	for _, wide := range []int{1280, 390} {
-		for _, dark := range []bool{false, true} {
-			if dark == (wide == 1280) && os.Getenv("RW_BROWSER") == "" {
-				continue
+	for _, view := range browser.Views() {
+		t.Run(view.String(), func(t *testing.T) {
+			p := browser.Open(t, view.Wide, 1100, view.Dark)
+			p.Go(server.URL)
+			p.Wait("document.querySelector('#rows')")
+			if p.Eval("document.documentElement.scrollWidth <= innerWidth") != true {
+				t.Errorf("it is %v wide", p.Eval("document.documentElement.scrollWidth"))
 			}
-			t.Run(fmt.Sprint(wide, dark), func(t *testing.T) {
-				p := browser.Open(t, wide, 1100, dark)
-				p.Go(server.URL)
-				p.Wait("document.querySelector('#rows')")
-				if p.Eval("document.documentElement.scrollWidth <= innerWidth") != true {
-					t.Errorf("it is %v wide", p.Eval("document.documentElement.scrollWidth"))
+			if ground := p.Eval("getComputedStyle(document.body).backgroundColor"); ground != view.Ground() {
+				t.Errorf("%v", ground)
+			}
+			if *update && view.Wide == 1280 && !view.Dark {
+				if err := os.WriteFile(filepath.Join("..", "docs", "report.png"), p.Shot(), 0o666); err != nil {
+					t.Fatal(err)
 				}
-				if ground := p.Eval("getComputedStyle(document.body).backgroundColor"); (ground == "rgb(16, 21, 27)") != dark {
-					t.Errorf("%v", ground)
-				}
-				if *update && wide == 1280 && !dark {
-					if err := os.WriteFile(filepath.Join("..", "docs", "report.png"), p.Shot(), 0o666); err != nil {
-						t.Fatal(err)
-					}
-				}
+			}
+			p.Key("Tab")
+			if p.Eval("document.activeElement.className") != "skip" {
+				t.Errorf("first %v", p.Eval("document.activeElement.outerHTML"))
+			}
+			p.Key("Enter")
+			p.Wait("location.hash === '#main'")
+			reached := map[string]bool{}
+			for range 80 {
 				p.Key("Tab")
-				if p.Eval("document.activeElement.className") != "skip" {
-					t.Errorf("first %v", p.Eval("document.activeElement.outerHTML"))
+				reached[fmt.Sprint(p.Eval("document.activeElement.className || document.activeElement.tagName"))] = true
+				if p.Eval("document.activeElement.tagName === 'SUMMARY' && !document.activeElement.parentNode.open") == true {
+					break
 				}
-				p.Key("Enter")
-				p.Wait("location.hash === '#main'")
-				reached := map[string]bool{}
-				for range 80 {
-					p.Key("Tab")
-					reached[fmt.Sprint(p.Eval("document.activeElement.className || document.activeElement.tagName"))] = true
-					if p.Eval("document.activeElement.tagName === 'SUMMARY' && !document.activeElement.parentNode.open") == true {
-						break
-					}
-				}
-				p.Key("Enter")
-				p.Wait("document.activeElement.tagName === 'SUMMARY' && document.activeElement.parentNode.open")
-				if !reached["scroll"] || p.Console() != "" {
-					t.Errorf("%v %s", reached, p.Console())
-				}
-			})
-		}
+			}
+			p.Key("Enter")
+			p.Wait("document.activeElement.tagName === 'SUMMARY' && document.activeElement.parentNode.open")
+			if !reached["scroll"] || p.Console() != "" {
+				t.Errorf("%v %s", reached, p.Console())
+			}
+		})
 	}
 }
 

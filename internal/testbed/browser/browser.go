@@ -35,6 +35,32 @@ func Path(t testing.TB) string {
 	return ""
 }
 
+// View is a width in pixels and a theme.
+type View struct {
+	Wide int
+	Dark bool
+}
+
+// Views are those of a page: a wide one and a narrow one, light and dark. Without
+// RW_BROWSER=1 each width has one theme.
+func Views() []View {
+	list := []View{{1280, false}, {390, true}}
+	if os.Getenv("RW_BROWSER") == "1" {
+		list = append(list, View{1280, true}, View{390, false})
+	}
+	return list
+}
+
+// String is the name of a view.
+func (v View) String() string {
+	return fmt.Sprintf("%d %s", v.Wide, map[bool]string{false: "light", true: "dark"}[v.Dark])
+}
+
+// Ground is the color of the background as a browser computes it.
+func (v View) Ground() string {
+	return map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(16, 21, 27)"}[v.Dark]
+}
+
 // Flags are those of every start: without a screen, a network of its own, or a
 // profile that is left.
 func Flags(home string) []string {
