@@ -282,15 +282,24 @@ func TestBusyPathsAreBounded(t *testing.T) {
 	quiet := func(i int) string { return fmt.Sprintf("quiet%d.txt", i) }
 	tx(t, s, many(50, createOp, quiet, "first"))
 	tx(t, s, many(50, overwriteOp, quiet, "second"))
-	for i := range 60 {
+	i := 0
+	next := func() {
 		tx(t, s, many(10, overwriteOp, flat, fmt.Sprint("version ", i)))
+		i++
+	}
+	for i < 60 {
+		next()
 	}
 	noErr(t, s.Sync(background))
-	// Two of each of the 50 quiet ones, 5 of each busy one, and the versions kept since
-	// the last scan: a quarter of the 1 250 rows and versions that a scan reads at
-	// most, and one transaction.
-	n := kept(t, dir)
-	expect(t, n <= 100+50+1250/4+10, "%d versions are kept", n)
+	// Two of each of the 50 quiet ones and 5 of each busy one remain after a sweep. One
+	// that does not get the lock of history, on a busy machine, is left for later.
+	until(t, "no more versions are kept than a sweep leaves and a few transactions add", func() bool {
+		if kept(t, dir) <= 100+50+100 {
+			return true
+		}
+		next()
+		return false
+	})
 	for i := range 50 {
 		must(s.Restore(background, rw.RestoreRequest{Path: quiet(i), SHA256: digest(hash(fmt.Sprintf("first of file %d\n", i)))}))(t, "the newest prior version of a quiet file is gone")
 	}
