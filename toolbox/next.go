@@ -24,113 +24,93 @@ const maxNext = 3
 // next says what comes after a success, by tool. A tool that is not here has
 // no clear next step.
 var next = map[string]func(reply any) []NextAction{
-	"chunk_append":  after(afterAppend),
-	"chunk_write":   after(afterChunkWrite),
-	"chunk_status":  after(afterStatus),
-	"chunk_preview": after(afterPreview),
-	"draft_list":    after(afterDrafts),
-	"handoff_read":  after(afterHandoff),
-	"tx_begin":      after(afterBegin),
-	"tx_stage":      after(afterStage),
-	"history":       after(afterHistory),
-	"operation":     after(afterOperation),
+	"chunk_append": after(func(r rw.ChunkAppendResult) []NextAction {
+		return steps(preview("this was the last chunk", r.Session))
+	}),
+	"chunk_write": after(func(r rw.ChunkWriteResult) []NextAction {
+		return steps(missing(r.Session), preview("every chunk is stored", r.Session))
+	}),
+	"chunk_status": after(func(r rw.ChunkStatusResult) []NextAction {
+		switch {
+		case !r.Exists || len(r.Missing) > 0: // what to send, only the caller knows
+			return nil
+		case r.Sealed:
+			return steps(step("chunk_reset", "to start again under this name", "session", r.Session))
+		}
+		return steps(preview("every chunk is stored", r.Session))
+	}),
+	"chunk_preview": after(func(r rw.ChunkPreviewResult) []NextAction {
+		if len(r.Missing) == 0 {
+			return nil
+		}
+		return steps(missing(r.Session))
+	}),
+	"draft_list": after(func(r rw.DraftListResult) []NextAction {
+		if len(r.Drafts) == 0 {
+			return nil
+		}
+		return steps(step("redact", "to continue with the newest draft", "draft_ref", r.Drafts[0].DraftRef))
+	}),
+	"handoff_read": after(func(r handoffFound) []NextAction {
+		for _, w := range r.DriftWarnings {
+			if w.Reason == "hash_mismatch" {
+				return steps(step("history", "to see who changed the files of the handoff", "path", w.Path))
+			}
+		}
+		if len(r.CheckpointRefs) > 0 {
+			return steps(step("checkpoint_list", "to load the saved state of the work"))
+		}
+		return nil
+	}),
+	"tx_begin": after(func(r rw.TxBeginResult) []NextAction {
+		if r.Receipt.DryRun { // nothing was begun
+			return nil
+		}
+		return steps(step("tx_rollback", "it is no longer wanted", "tx_id", r.TxID))
+	}),
+	"tx_stage": after(func(r rw.TxStageResult) []NextAction {
+		return steps(step("tx_commit", "everything is staged", "tx_id", r.TxID), step("tx_rollback", "it is no longer wanted", "tx_id", r.TxID))
+	}),
+	"history": after(func(r historyReply) []NextAction {
+		if len(r.Versions) < 2 {
+			return nil
+		}
+		return steps(step("restore", "to go back to the previous version", "path", r.Path, "version", r.Versions[1].Version))
+	}),
+	"operation": after(func(r rw.OperationResult) []NextAction {
+		if r.Happened || r.Refused { // entries say all there is to say
+			return nil
+		}
+		return steps(step("journal_tail", "the call is unknown: to see recent changes before you send it again"))
+	}),
 }
 
 func after[T any](f func(T) []NextAction) func(any) []NextAction {
 	return func(reply any) []NextAction { return f(reply.(T)) }
 }
 
-func step(tool, when string, args map[string]any) NextAction {
-	if args == nil {
-		args = map[string]any{}
+func steps(list ...NextAction) []NextAction { return list }
+
+// step is a call with pairs of an argument and its value.
+func step(tool, when string, args ...any) NextAction {
+	a := NextAction{Tool: tool, Args: map[string]any{}, When: when}
+	for i := 0; i < len(args); i += 2 {
+		a.Args[args[i].(string)] = args[i+1]
 	}
-	return NextAction{Tool: tool, Args: args, When: when}
+	return a
 }
 
-func afterAppend(r rw.ChunkAppendResult) []NextAction {
-	return []NextAction{step("chunk_preview", "this was the last chunk: to see the whole file before composing it", map[string]any{"session": r.Session})}
+func preview(since, session string) NextAction {
+	return step("chunk_preview", since+": to see the whole file before composing it", "session", session)
 }
 
-func afterChunkWrite(r rw.ChunkWriteResult) []NextAction {
-	return []NextAction{
-		step("chunk_status", "to see which chunks are missing", map[string]any{"session": r.Session}),
-		step("chunk_preview", "every chunk is stored: to see the whole file before composing it", map[string]any{"session": r.Session}),
-	}
-}
-
-func afterStatus(r rw.ChunkStatusResult) []NextAction {
-	session := map[string]any{"session": r.Session}
-	switch {
-	case !r.Exists || len(r.Missing) > 0: // what to send, only the caller knows
-		return nil
-	case r.Sealed:
-		return []NextAction{step("chunk_reset", "to start again under this name", session)}
-	}
-	return []NextAction{step("chunk_preview", "every chunk is stored: to see the whole file before composing it", session)}
-}
-
-func afterPreview(r rw.ChunkPreviewResult) []NextAction {
-	if len(r.Missing) == 0 {
-		return nil
-	}
-	return []NextAction{step("chunk_status", "to see which chunks are missing", map[string]any{"session": r.Session})}
-}
-
-func afterDrafts(r rw.DraftListResult) []NextAction {
-	if len(r.Drafts) == 0 {
-		return nil
-	}
-	return []NextAction{step("redact", "to continue with the newest draft", map[string]any{"draft_ref": r.Drafts[0].DraftRef})}
-}
-
-func afterHandoff(r handoffFound) []NextAction {
-	for _, w := range r.DriftWarnings {
-		if w.Reason == "hash_mismatch" {
-			return []NextAction{step("history", "to see who changed the files of the handoff", map[string]any{"path": w.Path})}
-		}
-	}
-	if len(r.CheckpointRefs) > 0 {
-		return []NextAction{step("checkpoint_list", "to load the saved state of the work", nil)}
-	}
-	return nil
-}
-
-func afterBegin(r rw.TxBeginResult) []NextAction {
-	if r.Receipt.DryRun { // nothing was begun
-		return nil
-	}
-	return []NextAction{step("tx_rollback", "it is no longer wanted", map[string]any{"tx_id": r.TxID})}
-}
-
-func afterStage(r rw.TxStageResult) []NextAction {
-	return []NextAction{
-		step("tx_commit", "everything is staged", map[string]any{"tx_id": r.TxID}),
-		step("tx_rollback", "it is no longer wanted", map[string]any{"tx_id": r.TxID}),
-	}
-}
-
-func afterHistory(r historyReply) []NextAction {
-	if len(r.Versions) < 2 {
-		return nil
-	}
-	return []NextAction{step("restore", "to go back to the previous version", map[string]any{"path": r.Path, "version": r.Versions[1].Version})}
-}
-
-func afterOperation(r rw.OperationResult) []NextAction {
-	if r.Happened || r.Refused { // entries say all there is to say
-		return nil
-	}
-	return []NextAction{step("journal_tail", "the call is unknown: to see recent changes before you send it again", nil)}
+func missing(session string) NextAction {
+	return step("chunk_status", "to see which chunks are missing", "session", session)
 }
 
 // remedy says what comes after a refusal, by what was refused.
 var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
-	rw.ErrRiskBlocked: func(e *rw.Error) []NextAction {
-		if ref, ok := e.Context["draft_ref"].(string); ok {
-			return []NextAction{step("redact", "to redact the secrets", map[string]any{"draft_ref": ref})}
-		}
-		return nil
-	},
+	rw.ErrRiskBlocked:         about("redact", "to redact the secrets", "draft_ref"),
 	rw.ErrFileAlreadyExists:   readFirst("to see the current content before replacing it"),
 	rw.ErrHashMismatch:        readFirst("to get the current file"),
 	rw.ErrChangedDuringWrite:  readFirst("to get the current file"),
@@ -143,25 +123,30 @@ var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
 		return append(readFirst("to see what was changed")(e), historyOf(e)...)
 	},
 	rw.ErrVersionNotFound: historyOf, rw.ErrVersionNotKept: historyOf,
-	rw.ErrSessionNotFound: func(*rw.Error) []NextAction {
-		return []NextAction{step("chunk_list", "to find the name of the session", nil)}
-	},
 	rw.ErrNoChunksFound: sessionStatus, rw.ErrNonContiguous: sessionStatus, rw.ErrChunkCountMismatch: sessionStatus, rw.ErrIndexMismatch: sessionStatus,
-	rw.ErrSessionSealed: func(e *rw.Error) []NextAction {
-		return []NextAction{step("chunk_reset", "to start again under this name", sessionArg(e))}
-	},
-	rw.ErrCheckpointNotFound: func(*rw.Error) []NextAction {
-		return []NextAction{step("checkpoint_list", "to find the name", nil)}
-	},
-	rw.ErrDraftNotFound: func(*rw.Error) []NextAction {
-		return []NextAction{step("draft_list", "to find the draft_ref", nil)}
-	},
-	rw.ErrTxNotFound: func(*rw.Error) []NextAction {
-		return []NextAction{step("describe", "to see the open transactions", nil)}
-	},
-	rw.ErrStorePoisoned: func(*rw.Error) []NextAction {
-		return []NextAction{step("check", "to see the state of the store", nil)}
-	},
+	rw.ErrSessionSealed:      about("chunk_reset", "to start again under this name", "session"),
+	rw.ErrSessionNotFound:    about("chunk_list", "to find the name of the session", ""),
+	rw.ErrCheckpointNotFound: about("checkpoint_list", "to find the name", ""),
+	rw.ErrDraftNotFound:      about("draft_list", "to find the draft_ref", ""),
+	rw.ErrTxNotFound:         about("describe", "to see the open transactions", ""),
+	rw.ErrStorePoisoned:      about("check", "to see the state of the store", ""),
+}
+
+var sessionStatus = about("chunk_status", "to see which chunks are stored", "session")
+
+// about is a step with one argument, which the context of the refusal has, if it is not
+// "".
+func about(tool, when, arg string) func(*rw.Error) []NextAction {
+	return func(e *rw.Error) []NextAction {
+		value, ok := e.Context[arg].(string)
+		switch {
+		case arg == "":
+			return steps(step(tool, when))
+		case !ok:
+			return nil
+		}
+		return steps(step(tool, when, arg, value))
+	}
 }
 
 // readFirst is a look at the file, where there is one.
@@ -170,32 +155,21 @@ func readFirst(when string) func(*rw.Error) []NextAction {
 		if is, ok := e.Context["actual_prev_sha256"]; ok && is == "" {
 			return nil
 		}
-		return []NextAction{step("read", when, pathArg(e))}
+		return aboutFile(e, "read", when)
 	}
 }
 
 func historyOf(e *rw.Error) []NextAction {
-	return []NextAction{step("history", "to see the existing versions", pathArg(e))}
+	return aboutFile(e, "history", "to see the existing versions")
 }
 
-func sessionStatus(e *rw.Error) []NextAction {
-	return []NextAction{step("chunk_status", "to see which chunks are stored", sessionArg(e))}
-}
-
-// pathArg is the file that an error is about. What is in the state directory
-// is no file that a tool for files takes.
-func pathArg(e *rw.Error) map[string]any {
+// aboutFile is a step for the file that an error is about. What is in the state
+// directory is no file that a tool for files takes.
+func aboutFile(e *rw.Error, tool, when string) []NextAction {
 	if !inWorkspace(e.Path) {
-		return nil
+		return steps(step(tool, when))
 	}
-	return map[string]any{"path": e.Path}
-}
-
-func sessionArg(e *rw.Error) map[string]any {
-	if s, ok := e.Context["session"].(string); ok {
-		return map[string]any{"session": s}
-	}
-	return nil
+	return steps(step(tool, when, "path", e.Path))
 }
 
 // named gives next steps the tool names of this server, and drops steps whose
