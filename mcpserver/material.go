@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -242,69 +243,60 @@ func (p *page) showOpen() (n open) {
 	return n
 }
 
-// showLately adds the newest changes of the workspace.
-func (p *page) showLately(title string, n int) {
-	r, err := p.host.store.JournalTail(p.ctx, rw.JournalTailRequest{N: 100})
-	if err != nil {
-		return
-	}
+// showRows adds what line makes of rows of the journal, newest first, at most n lines of
+// it. It ends before the row for which line returns false.
+func (p *page) showRows(title string, r rw.JournalTailRequest, n, limit int, line func(e rw.JournalEntry) (text string, more bool)) {
+	tail, _ := p.host.store.JournalTail(p.ctx, r)
 	var l list
-	for i := len(r.Entries) - 1; i >= 0 && len(l.lines) < n; i-- {
-		if e := r.Entries[i]; inWorkspace(e.Path) {
-			l.add("%s %s %s by %s", inLine(e.TS.String()), inLine(e.Mode), inLine(e.Path), inLine(e.Caller))
+	for _, e := range slices.Backward(tail.Entries) {
+		text, more := line(e)
+		if !more || len(l.lines) == n {
+			break
+		}
+		if text != "" {
+			l.add("%s", text)
 		}
 	}
 	if len(l.lines) > 0 {
-		p.show(title, l.text(), 4<<10)
+		p.show(title, l.text(), limit)
 	}
+}
+
+// showLately adds the newest changes of the workspace.
+func (p *page) showLately(title string, n int) {
+	p.showRows(title, rw.JournalTailRequest{N: 100}, n, 4<<10, func(e rw.JournalEntry) (text string, more bool) {
+		if inWorkspace(e.Path) {
+			text = fmt.Sprintf("%s %s %s by %s", inLine(e.TS.String()), inLine(e.Mode), inLine(e.Path), inLine(e.Caller))
+		}
+		return text, true
+	})
 }
 
 // showChanged adds the files that were changed since the newest handoff.
 func (p *page) showChanged() {
-	r, err := p.host.store.JournalTail(p.ctx, rw.JournalTailRequest{N: 500})
-	if err != nil {
-		return
-	}
-	var l list
 	seen := map[string]bool{}
-	for i := len(r.Entries) - 1; i >= 0; i-- {
-		e := r.Entries[i]
-		if e.Mode == "handoff" {
-			break
-		}
-		if !inWorkspace(e.Path) || seen[e.Path] {
-			continue
+	p.showRows("Files that were changed since the last handoff, newest first:", rw.JournalTailRequest{N: 500}, -1, 6<<10, func(e rw.JournalEntry) (string, bool) {
+		if e.Mode == "handoff" || !inWorkspace(e.Path) || seen[e.Path] {
+			return "", e.Mode != "handoff"
 		}
 		seen[e.Path] = true
 		state := e.Mode
 		if e.SHA256.IsZero() && e.Op != "mkdir" && e.Op != "chmod" {
 			state = "gone"
 		}
-		l.add("%s: %s", inLine(e.Path), inLine(state))
-	}
-	if len(l.lines) > 0 {
-		p.show("Files that were changed since the last handoff, newest first:", l.text(), 6<<10)
-	}
+		return inLine(e.Path) + ": " + inLine(state), true
+	})
 }
 
 // showRefused adds the writes that were refused last.
 func (p *page) showRefused() {
-	r, err := p.host.store.JournalTail(p.ctx, rw.JournalTailRequest{N: 200, IncludeRefused: true})
-	if err != nil {
-		return
-	}
-	var l list
-	for i := len(r.Entries) - 1; i >= 0 && len(l.lines) < 10; i-- {
-		e := r.Entries[i]
-		if e.Kind != "refused" {
-			continue
+	p.showRows("Recent refusals, newest first:", rw.JournalTailRequest{N: 200, IncludeRefused: true}, 10, 6<<10, func(e rw.JournalEntry) (text string, more bool) {
+		if e.Kind == "refused" {
+			_, _, _, _, hint := rw.Detail(e.Reason).Describe()
+			text = fmt.Sprintf("%s %s %s: %s: %s", inLine(e.TS.String()), inLine(e.Mode), inLine(e.Path), inLine(e.Reason), p.host.box.Words(hint))
 		}
-		_, _, _, _, hint := rw.Detail(e.Reason).Describe()
-		l.add("%s %s %s: %s: %s", inLine(e.TS.String()), inLine(e.Mode), inLine(e.Path), inLine(e.Reason), p.host.box.Words(hint))
-	}
-	if len(l.lines) > 0 {
-		p.show("Recent refusals, newest first:", l.text(), 6<<10)
-	}
+		return text, true
+	})
 }
 
 // showDraft adds the facts about a refused draft, and its beginning without the

@@ -49,7 +49,7 @@ func Resources() []ResourceInfo {
 // apart from the workspace and are not resources.
 type resource struct {
 	ResourceInfo
-	read    func(h *host, ctx context.Context, uri, arg string) (mcp.ResourceContents, error)
+	read    func(h *host, ctx context.Context, arg string) (v any, note string, err error)
 	choices func(h *host, ctx context.Context) []string // for the variable of a template
 }
 
@@ -164,9 +164,12 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 	if !l.host.box.Allow() {
 		return readOutcome{err: l.host.clientError(rw.NewError("read", rw.ErrRateLimited, "", nil))}
 	}
-	contents, err := r.read(l.host, toolbox.ForAgents(ctx), uri, arg)
+	v, note, err := r.read(l.host, toolbox.ForAgents(ctx), arg)
 	if err == nil {
-		return readOutcome{contents: contents}
+		out.contents, err = contentsOf(uri, v, note)
+	}
+	if err == nil {
+		return out
 	}
 	e := rw.AsError("read", err)
 	if isAbsent(e, r.Template) {
@@ -225,8 +228,17 @@ func clientError(e *rw.Error) error {
 // clientError is an error as text for a client of this server.
 func (h *host) clientError(e *rw.Error) error { return errors.New(h.box.Words(clientError(e).Error())) }
 
-// jsonContents is a resource of JSON with a note in front.
-func jsonContents(uri string, v any, note string) (mcp.ResourceContents, error) {
+// contentsOf is what a resource at an address shows of a value: the value if it has its
+// own form, otherwise its JSON with a note in front.
+func contentsOf(uri string, v any, note string) (mcp.ResourceContents, error) {
+	switch v := v.(type) {
+	case mcp.TextResourceContents:
+		v.URI = uri
+		return v, nil
+	case mcp.BlobResourceContents:
+		v.URI = uri
+		return v, nil
+	}
 	doc, err := schema.Reply(v, "")
 	if err != nil {
 		return nil, err
@@ -245,105 +257,80 @@ func jsonContents(uri string, v any, note string) (mcp.ResourceContents, error) 
 	return mcp.TextResourceContents{URI: uri, MIMEType: jsonType, Text: string(doc)}, nil
 }
 
-func (h *host) readJournal(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
+func (h *host) readJournal(ctx context.Context, _ string) (any, string, error) {
 	r, err := h.store.JournalTail(ctx, rw.JournalTailRequest{N: shownRows, IncludeRefused: true})
-	if err != nil {
-		return nil, err
-	}
-	return jsonContents(uri, r, h.box.Mention("journal_tail", fmt.Sprintf("the newest %d rows; %%s returns more, by path, caller or operation", shownRows)))
+	return r, h.box.Mention("journal_tail", fmt.Sprintf("the newest %d rows; %%s returns more, by path, caller or operation", shownRows)), err
 }
 
-func (h *host) readHistory(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
+func (h *host) readHistory(ctx context.Context, arg string) (v any, note string, err error) {
 	r, err := h.store.History(ctx, rw.HistoryRequest{Path: arg, N: shownRows})
-	if err != nil {
-		return nil, err
-	}
-	note := ""
 	if r.More {
 		note = h.box.Mention("history", fmt.Sprintf("the newest %d versions; %%s returns more", shownRows))
 	}
-	return jsonContents(uri, r, note)
+	return r, note, err
 }
 
-func (h *host) readHandoff(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
+func (h *host) readHandoff(ctx context.Context, _ string) (v any, note string, err error) {
 	// The session distinguishes this read from one by an agent, so that each
 	// has a retry budget of its own.
 	r, err := h.store.HandoffRead(ctx, handoff.ReadRequest{Session: readerSession})
-	if err != nil {
-		return nil, err
-	}
-	note := ""
 	if short := visible.Prefix(string(r.Body), shownBody); len(short) < len(r.Body) {
 		r.Body = []byte(short)
 		note = h.box.Mention("handoff_read", fmt.Sprintf("the first %d bytes of the body; %%s returns all of it", len(short)))
 	}
-	return jsonContents(uri, toolbox.HandoffReply(r), note)
+	return toolbox.HandoffReply(r), note, err
 }
 
-func (h *host) readCheckpoint(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
+func (h *host) readCheckpoint(ctx context.Context, arg string) (v any, note string, err error) {
 	r, err := h.store.CheckpointRead(ctx, rw.CheckpointReadRequest{Name: arg})
-	if err != nil {
-		return nil, err
-	}
-	note := ""
 	if len(r.Data) > shownBytes {
 		r.Data = json.RawMessage("null")
 		note = h.box.Mention("checkpoint_read", "the data is too long for a resource; %s returns it")
 	}
-	return jsonContents(uri, r, note)
+	return r, note, err
 }
 
-func (h *host) readChunks(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
+func (h *host) readChunks(ctx context.Context, arg string) (any, string, error) {
 	r, err := h.store.ChunkStatus(ctx, rw.ChunkStatusRequest{Session: arg})
-	if err != nil {
-		return nil, err
+	if err == nil && !r.Exists {
+		err = rw.NewError("read", rw.ErrSessionNotFound, "there is no session with this name", nil)
 	}
-	if !r.Exists {
-		return nil, rw.NewError("read", rw.ErrSessionNotFound, "there is no session with this name", nil)
-	}
-	return jsonContents(uri, r, "")
+	return r, "", err
 }
 
-func (h *host) readPolicy(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
+func (h *host) readPolicy(ctx context.Context, _ string) (any, string, error) {
 	r, err := h.store.Describe(ctx, rw.DescribeRequest{})
-	if err != nil {
-		return nil, err
-	}
 	r.Policy.ProtectedFiles = rw.ProtectedFiles()
-	return jsonContents(uri, r.Policy, "")
+	return r.Policy, "", err
 }
 
-func (h *host) readSchema(_ context.Context, uri, arg string) (mcp.ResourceContents, error) {
+func (h *host) readSchema(_ context.Context, arg string) (any, string, error) {
 	t, ok := h.box.Find(arg)
 	if !ok {
-		return nil, rw.NewError("read", rw.ErrNotFound, "there is no tool with this name; see rw://describe", nil)
+		return nil, "", rw.NewError("read", rw.ErrNotFound, "there is no tool with this name; see rw://describe", nil)
 	}
-	return jsonContents(uri, map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.Input, "outputSchema": t.Output}, "")
+	return map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.Input, "outputSchema": t.Output}, "", nil
 }
 
 func (h *host) toolNames(context.Context) []string { return slices.Sorted(maps.Keys(h.tools)) }
 
-func (h *host) readDescribe(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
+func (h *host) readDescribe(ctx context.Context, _ string) (any, string, error) {
 	doc, err := h.box.Describe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return mcp.TextResourceContents{URI: uri, MIMEType: jsonType, Text: string(doc)}, nil
+	return mcp.TextResourceContents{MIMEType: jsonType, Text: string(doc)}, "", err
 }
 
-func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceContents, error) {
+func (h *host) readFile(ctx context.Context, arg string) (any, string, error) {
 	r, err := h.store.Read(ctx, rw.ReadRequest{Path: arg, MaxBytes: shownBytes})
-	if err != nil {
-		return nil, err
-	}
-	if r.Truncated {
-		return nil, rw.NewError("read", rw.ErrTooLarge, h.box.Mention("read", fmt.Sprintf("a resource holds at most %d bytes; %%s returns the file in parts", shownBytes)),
+	switch {
+	case err != nil:
+		return nil, "", err
+	case r.Truncated:
+		return nil, "", rw.NewError("read", rw.ErrTooLarge, h.box.Mention("read", fmt.Sprintf("a resource holds at most %d bytes; %%s returns the file in parts", shownBytes)),
 			map[string]any{"bytes": r.Bytes})
+	case !utf8.Valid(r.Content):
+		return mcp.BlobResourceContents{MIMEType: "application/octet-stream", Blob: base64.StdEncoding.EncodeToString(r.Content)}, "", nil
 	}
-	if !utf8.Valid(r.Content) {
-		return mcp.BlobResourceContents{URI: uri, MIMEType: "application/octet-stream", Blob: base64.StdEncoding.EncodeToString(r.Content)}, nil
-	}
-	return mcp.TextResourceContents{URI: uri, MIMEType: textType(r.Path), Text: string(r.Content)}, nil
+	return mcp.TextResourceContents{MIMEType: textType(r.Path), Text: string(r.Content)}, "", nil
 }
 
 // textType returns the media type of a text file by its name. It does not query the

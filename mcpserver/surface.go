@@ -1,6 +1,8 @@
 package mcpserver
 
 import (
+	"github.com/mark3labs/mcp-go/mcp"
+
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
@@ -30,24 +32,27 @@ func surfaceDocument() (surface.Document, error) {
 	if err != nil {
 		return surface.Document{}, err
 	}
+	replies := mapped(toolbox.BriefForms(), func(b toolbox.BriefForm) surface.BriefReply {
+		return surface.BriefReply{Name: b.Name, Fields: b.Fields}
+	})
 	return surface.Document{
 		SchemaVersion:   SchemaVersion,
 		EnvelopeVersion: rw.EnvelopeVersion,
 		Names:           []string{"rw_*", "rw.*"},
-		Tools:           surfaceTools(),
+		Tools:           mapped(Table(), surfaceTool),
 		Presets:         surfacePresets(),
-		Kinds:           texts(rw.Kinds()),
-		Reasons:         texts(rw.Reasons()),
-		Actions:         texts(toolbox.EnvelopeActions()),
-		Effects:         texts(rw.Effects()),
+		Kinds:           mapped(rw.Kinds(), text),
+		Reasons:         mapped(rw.Reasons(), text),
+		Actions:         mapped(toolbox.EnvelopeActions(), text),
+		Effects:         mapped(rw.Effects(), text),
 		Codes:           codes,
-		Details:         surfaceDetails(),
-		Warnings:        surfaceWarnings(),
+		Details:         mapped(rw.Details(), surfaceDetail),
+		Warnings:        mapped(call.Warnings(), surfaceWarning),
 		Envelope:        envelope,
-		Brief:           &surface.Brief{Envelope: brief, Replies: briefReplies(), Actions: surfaceActions()},
+		Brief:           &surface.Brief{Envelope: brief, Replies: replies, Actions: surfaceActions()},
 		Environment:     surface.Environment(),
-		Resources:       surfaceResources(),
-		Prompts:         surfacePrompts(),
+		Resources:       mapped(Resources(), surfaceResource),
+		Prompts:         mapped(Prompts(), surfacePrompt),
 	}, nil
 }
 
@@ -60,17 +65,12 @@ var codes = []surface.Code{
 	{Name: "policy", Number: int(rw.CodePolicy)},
 }
 
-func surfaceTools() []surface.Tool {
-	var list []surface.Tool
-	for _, t := range Table() {
-		one := surface.Tool{
-			Name: t.Name, Title: t.Title, Tier: string(t.Tier), Description: t.Description,
-			Annotations: surface.Annotations{ReadOnly: t.ReadOnly, Destructive: t.Destructive, Idempotent: t.Idempotent},
-			Input:       t.Input, Output: t.Output,
-		}
-		list = append(list, one)
+func surfaceTool(t ToolInfo) surface.Tool {
+	return surface.Tool{
+		Name: t.Name, Title: t.Title, Tier: string(t.Tier), Description: t.Description,
+		Annotations: surface.Annotations{ReadOnly: t.ReadOnly, Destructive: t.Destructive, Idempotent: t.Idempotent},
+		Input:       t.Input, Output: t.Output,
 	}
-	return list
 }
 
 // surfacePresets lists the tools of each preset, and the arguments that it
@@ -98,16 +98,6 @@ func surfacePresets() []surface.Preset {
 	return list
 }
 
-// briefReplies lists the fields of the brief replies that have a form of their
-// own.
-func briefReplies() []surface.BriefReply {
-	var list []surface.BriefReply
-	for _, b := range toolbox.BriefForms() {
-		list = append(list, surface.BriefReply{Name: b.Name, Fields: b.Fields})
-	}
-	return list
-}
-
 func surfaceActions() []surface.BriefAction {
 	var list []surface.BriefAction
 	for _, d := range rw.Details() {
@@ -118,50 +108,34 @@ func surfaceActions() []surface.BriefAction {
 	return list
 }
 
-func surfaceResources() []surface.Resource {
-	list := []surface.Resource{}
-	for _, r := range Resources() {
-		list = append(list, surface.Resource(r))
+func surfaceResource(r ResourceInfo) surface.Resource { return surface.Resource(r) }
+
+func surfacePrompt(p mcp.Prompt) surface.Prompt {
+	one := surface.Prompt{Name: p.Name, Title: p.Title, Description: p.Description}
+	for _, a := range p.Arguments {
+		one.Arguments = append(one.Arguments, surface.Argument{Name: a.Name, Description: a.Description, Required: a.Required})
 	}
-	return list
+	return one
 }
 
-func surfacePrompts() []surface.Prompt {
-	list := []surface.Prompt{}
-	for _, p := range Prompts() {
-		one := surface.Prompt{Name: p.Name, Title: p.Title, Description: p.Description}
-		for _, a := range p.Arguments {
-			one.Arguments = append(one.Arguments, surface.Argument{Name: a.Name, Description: a.Description, Required: a.Required})
-		}
-		list = append(list, one)
+func surfaceDetail(d rw.Detail) surface.Detail {
+	kind, reason, _, code, hint := d.Describe()
+	action := rw.NewError("", d, "", nil).Envelope().SuggestedAction
+	return surface.Detail{
+		Name: string(d), Kind: string(kind), Reason: string(reason), Action: string(action), Code: int(code), Hint: toolbox.NameTools(hint),
 	}
-	return list
 }
 
-func surfaceDetails() []surface.Detail {
-	var list []surface.Detail
-	for _, d := range rw.Details() {
-		kind, reason, _, code, hint := d.Describe()
-		action := rw.NewError("", d, "", nil).Envelope().SuggestedAction
-		list = append(list, surface.Detail{
-			Name: string(d), Kind: string(kind), Reason: string(reason), Action: string(action), Code: int(code), Hint: toolbox.NameTools(hint),
-		})
-	}
-	return list
+func surfaceWarning(w rw.Warning) surface.Warning {
+	return surface.Warning{Name: w.Reason, Hint: toolbox.NameTools(w.Hint)}
 }
 
-func surfaceWarnings() []surface.Warning {
-	var list []surface.Warning
-	for _, w := range call.Warnings() {
-		list = append(list, surface.Warning{Name: w.Reason, Hint: toolbox.NameTools(w.Hint)})
-	}
-	return list
-}
+func text[T ~string](v T) string { return string(v) }
 
-func texts[T ~string](list []T) []string {
-	out := make([]string, len(list))
+func mapped[In, Out any](list []In, f func(In) Out) []Out {
+	out := make([]Out, len(list))
 	for i, v := range list {
-		out[i] = string(v)
+		out[i] = f(v)
 	}
 	return out
 }
