@@ -144,29 +144,23 @@ func showChanges(p *printer, r changesReply) {
 	if r.Scan != nil && r.Scan.Baseline {
 		p.line("first scan: %d files are known from now on", r.Scan.Watched)
 	}
-	var rows [][]string
-	for _, f := range r.Files {
-		rows = append(rows, []string{f.Change, f.Path, fmt.Sprint(f.Bytes), strings.Join(f.Callers, ", "), fmt.Sprint(f.Seq)})
-	}
-	p.rows([]string{"change", "path", "bytes", "by", "row"}, rows)
+	rows(p, []string{"change", "path", "bytes", "by", "row"}, r.Files, func(f around.ChangedFile) []string {
+		return []string{f.Change, f.Path, fmt.Sprint(f.Bytes), strings.Join(f.Callers, ", "), fmt.Sprint(f.Seq)}
+	})
 	p.line("%s", changed(r.ChangesResult))
-	rows = nil
-	for _, g := range r.Groups {
+	rows(p, []string{"group", "time", "files", "during"}, r.Groups, func(g around.ObservedGroup) []string {
 		during := cmp.Or(strings.Join(g.Calls, ", "), "no call")
 		if g.Command != "" {
 			during = strings.TrimPrefix(during+": "+g.Command, ": ")
 		}
-		rows = append(rows, []string{g.Group, whenAt(g.TS), fmt.Sprint(g.Files), during})
-	}
-	if len(rows) > 0 {
-		p.table([]string{"group", "time", "files", "during"}, rows)
+		return []string{g.Group, whenAt(g.TS), fmt.Sprint(g.Files), during}
+	})
+	if len(r.Groups) > 0 {
 		p.line("%s", p.paint(faint, "undo one: resilient-write undo --group GROUP"))
 	}
-	rows = nil
-	for _, x := range r.Executed {
-		rows = append(rows, []string{fmt.Sprint(x.Seq), whenAt(x.TS), fmt.Sprint(x.Files), printable(x.Command)})
-	}
-	p.rows([]string{"row", "time", "files", "exec"}, rows)
+	rows(p, []string{"row", "time", "files", "exec"}, r.Executed, func(x around.ExecutedCommand) []string {
+		return []string{fmt.Sprint(x.Seq), whenAt(x.TS), fmt.Sprint(x.Files), printable(x.Command)}
+	})
 	if r.Scan != nil {
 		showScan(p, r.Scan)
 	}

@@ -82,11 +82,9 @@ func several(n int, thing string) string {
 
 // problems prints one row for each problem, with the text of the given field.
 func (p *printer) problems(head string, list []reply, field string) {
-	var rows [][]string
-	for _, one := range list {
-		rows = append(rows, []string{one.text("code"), one.text("path"), one.number("seq"), one.text(field)})
-	}
-	p.rows([]string{head, "path", "row", field}, rows)
+	rows(p, []string{head, "path", "row", field}, list, func(one reply) []string {
+		return []string{one.text("code"), one.text("path"), one.number("seq"), one.text(field)}
+	})
 }
 
 func showRepair(p *printer, r reply) {
@@ -96,11 +94,9 @@ func showRepair(p *printer, r reply) {
 	if dry {
 		did = "would be"
 	}
-	var rows [][]string
-	for _, one := range actions {
-		rows = append(rows, []string{strings.ReplaceAll(one.text("did"), "_", " "), one.text("code"), one.text("path"), one.number("seq"), one.text("detail")})
-	}
-	p.rows([]string{did, "problem", "path", "row", "detail"}, rows)
+	rows(p, []string{did, "problem", "path", "row", "detail"}, actions, func(one reply) []string {
+		return []string{strings.ReplaceAll(one.text("did"), "_", " "), one.text("code"), one.text("path"), one.number("seq"), one.text("detail")}
+	})
 	p.problems("left", left, "why")
 	switch {
 	case len(left) > 0:
@@ -165,14 +161,13 @@ func showCompact(p *printer, r reply) {
 	default:
 		p.line("%s done", p.paint(green, "compact"))
 	}
-	var rows [][]string
-	for _, s := range r.list("archived") {
-		rows = append(rows, []string{s.text("first") + "–" + s.text("last"), s.text("rows"), size(s.fields["bytes"]), short(s.text("sha256"))})
-	}
-	if len(rows) > 0 {
+	archived := r.list("archived")
+	if len(archived) > 0 {
 		p.line("to archive/:")
-		p.table([]string{"rows", "count", "size", "sha256"}, rows)
 	}
+	rows(p, []string{"rows", "count", "size", "sha256"}, archived, func(s reply) []string {
+		return []string{s.text("first") + "–" + s.text("last"), s.text("rows"), size(s.fields["bytes"]), short(s.text("sha256"))}
+	})
 	for _, one := range gone {
 		if n := r.number(one.field); n != "" {
 			extra := ""

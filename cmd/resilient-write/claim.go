@@ -78,10 +78,8 @@ func (a *app) withClaims(ctx context.Context, open opener, looks bool, work func
 		if len(r.Claims) == 0 {
 			p.line("nothing is claimed")
 		}
-		var rows [][]string
-		for _, c := range r.Claims {
-			rows = append(rows, []string{fmt.Sprint(c.Fence), c.Session, c.Until.Local().Format(time.TimeOnly), strings.Join(c.Paths, ", ")})
-		}
-		p.rows([]string{"claim", "session", "until", "paths"}, rows)
+		rows(p, []string{"claim", "session", "until", "paths"}, r.Claims, func(c around.Claim) []string {
+			return []string{fmt.Sprint(c.Fence), c.Session, c.Until.Local().Format(time.TimeOnly), strings.Join(c.Paths, ", ")}
+		})
 	})
 }

@@ -231,19 +231,16 @@ func (a *app) confirmed(o eraseOptions) error {
 
 func showErase(p *printer, r reply) {
 	dry := r.object("receipt").text("dry_run") == "true"
-	var rows [][]string
-	for _, one := range r.list("places") {
-		rows = append(rows, []string{one.text("place"), one.text("count")})
-	}
+	places := r.list("places")
 	switch {
-	case len(rows) == 0:
+	case len(places) == 0:
 		p.line("%s the state directory does not contain it", p.paint(green, "erase"))
 	case dry:
 		p.line("%s nothing was changed; the state directory contains it in:", p.paint(yellow, "dry run"))
 	default:
 		p.line("%s removed from:", p.paint(green, "erase"))
 	}
-	p.rows([]string{"place", "things"}, rows)
+	rows(p, []string{"place", "things"}, places, func(one reply) []string { return []string{one.text("place"), one.text("count")} })
 	for _, name := range r.words("removed") {
 		p.line("%s %s", p.paint(yellow, "removed whole:"), name)
 	}

@@ -123,11 +123,16 @@ func (p *printer) table(heads []string, rows [][]string) {
 	t.Flush()
 }
 
-// rows is table without a heading if there are no rows.
-func (p *printer) rows(heads []string, rows [][]string) {
-	if len(rows) > 0 {
-		p.table(heads, rows)
+// rows prints a table with a row for each item of a list, and nothing if it is empty.
+func rows[T any](p *printer, heads []string, list []T, row func(T) []string) {
+	if len(list) == 0 {
+		return
 	}
+	var rows [][]string
+	for _, one := range list {
+		rows = append(rows, row(one))
+	}
+	p.table(heads, rows)
 }
 
 // printable returns a text from outside as one line that is safe for a

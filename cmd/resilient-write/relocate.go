@@ -299,18 +299,15 @@ func (a *app) statusAll() error {
 	return a.reply(struct {
 		Stores []listedStore `json:"stores"`
 	}{list}, func(p *printer, _ reply) {
-		var rows [][]string
-		for _, s := range list {
+		if len(list) == 0 {
+			p.line("there is no state directory")
+		}
+		rows(p, []string{"workspace", "size", "used", "state"}, list, func(s listedStore) []string {
 			root := s.Root
 			if s.Gone {
 				root += " (gone)"
 			}
-			rows = append(rows, []string{printable(root), fmt.Sprint((s.Bytes+1023)>>10, " KiB"), whenAt(s.Used), printable(s.State)})
-		}
-		if len(rows) == 0 {
-			p.line("there is no state directory")
-			return
-		}
-		p.table([]string{"workspace", "size", "used", "state"}, rows)
+			return []string{printable(root), fmt.Sprint((s.Bytes+1023)>>10, " KiB"), whenAt(s.Used), printable(s.State)}
+		})
 	})
 }

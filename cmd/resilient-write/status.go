@@ -277,17 +277,14 @@ func changedFiles(rows []rw.JournalEntry, below string) []lsFile {
 }
 
 func showLs(p *printer, r lsReply) {
-	var rows [][]string
-	for _, f := range r.Files {
+	if len(r.Files) == 0 {
+		p.line("nothing was changed")
+	}
+	rows(p, []string{"path", "size", "versions", "changed", "by", "caller"}, r.Files, func(f lsFile) []string {
 		bytes := size(float64(f.Bytes))
 		if f.Gone {
 			bytes = "gone"
 		}
-		rows = append(rows, []string{f.Path, bytes, fmt.Sprint(f.Versions), when(f.TS), f.Op, f.Caller})
-	}
-	if len(rows) == 0 {
-		p.line("nothing was changed")
-		return
-	}
-	p.table([]string{"path", "size", "versions", "changed", "by", "caller"}, rows)
+		return []string{f.Path, bytes, fmt.Sprint(f.Versions), when(f.TS), f.Op, f.Caller}
+	})
 }
