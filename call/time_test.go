@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestTimestampsKeepTheirText whatever it is, beside the time that it names.
@@ -17,9 +18,7 @@ func TestTimestampsKeepTheirText(t *testing.T) {
 	} {
 		var a, b call.Timestamp
 		doc, _ := json.Marshal(text)
-		if err := json.Unmarshal(doc, &a); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, json.Unmarshal(doc, &a))
 		again, err := json.Marshal(a)
 		if err != nil || string(again) != string(doc) || a.String() != text || a.Time != want || a.IsZero() != (text == "") {
 			t.Errorf("%q became %s, %v %v", text, again, a.Time, err)

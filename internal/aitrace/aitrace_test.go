@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var (
@@ -26,10 +28,7 @@ var (
 // no others, in the forms that it demands; each line has one contributor.
 func TestAgentTrace(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("x", 3600))
-	text, err := AgentTrace(sample, commit, "0.2.0", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testbed.Must(AgentTrace(sample, commit, "0.2.0", at))(t)
 	var r struct {
 		Version, ID, Timestamp string
 		VCS                    struct{ Type, Revision string }
@@ -51,9 +50,7 @@ func TestAgentTrace(t *testing.T) {
 	}
 	dec := json.NewDecoder(strings.NewReader(string(text)))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, dec.Decode(&r))
 	for text, form := range map[string]string{
 		r.Version: `^[0-9]+\.[0-9]+$`, r.Timestamp: `^2026-01-02T02:04:05Z$`, r.VCS.Type: `^git$`, r.VCS.Revision: "^" + commit + "$",
 		r.ID: `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, r.Tool.Name + r.Tool.Version: `^resilient-write0\.2\.0$`,

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const quiet, longest = time.Millisecond, time.Minute
@@ -16,22 +18,15 @@ func waits(t *testing.T, d *Watcher) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := d.Wait(ctx, quiet, longest, 0); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, d.Wait(ctx, quiet, longest, 0))
 }
 
 // TestLostEvents: when the system loses events, the waiting caller is woken, and all
 // directories are watched again.
 func TestLostEvents(t *testing.T) {
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "a"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	d, err := New(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.Mkdir(filepath.Join(root, "a"), 0o755))
+	d := testbed.Must(New(root))(t)
 	defer d.Close()
 	if added, unwatched := d.Watch([]string{"", "a", "not there"}); added != 2 || unwatched != 1 {
 		t.Fatal(added, unwatched)
@@ -44,9 +39,7 @@ func TestLostEvents(t *testing.T) {
 	if added, _ := d.Watch([]string{"", "a"}); added != 2 {
 		t.Error(added)
 	}
-	if err := os.WriteFile(filepath.Join(root, "a", "f"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.WriteFile(filepath.Join(root, "a", "f"), nil, 0o644))
 	waits(t, d)
 }
 
@@ -55,29 +48,19 @@ func TestLostEvents(t *testing.T) {
 func TestADirectoryThatIsAnother(t *testing.T) {
 	root := t.TempDir()
 	name := filepath.Join(root, "a")
-	d, err := New(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testbed.Must(New(root))(t)
 	defer d.Close()
 	for i := range 3 {
-		if err := os.Mkdir(name, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.Mkdir(name, 0o755))
 		for added := 0; added == 0; { // until the events have come
 			added, _ = d.Watch([]string{"", "a"})
 		}
-		if err := os.WriteFile(filepath.Join(name, "f"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.WriteFile(filepath.Join(name, "f"), nil, 0o644))
 		waits(t, d)
 		if i == 1 {
-			err = os.Rename(name, name+" moved")
+			testbed.NoErr(t, os.Rename(name, name+" moved"))
 		} else {
-			err = os.RemoveAll(name)
-		}
-		if err != nil {
-			t.Fatal(err)
+			testbed.NoErr(t, os.RemoveAll(name))
 		}
 	}
 }

@@ -42,9 +42,7 @@ func edited(ctx context.Context, content []byte, edits []Edit) ([]byte, int, err
 func mustApply(tb testing.TB, content []byte, edits ...Edit) []byte {
 	tb.Helper()
 	out, _, err := edited(context.Background(), content, edits)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testbed.NoErr(tb, err)
 	return out
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // failure is what Apply fails with.
@@ -112,9 +114,7 @@ func TestApply(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := []byte(c.in)
 			out, n, err := edited(context.Background(), in, c.edits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, err)
 			if string(out) != c.out || n != c.n {
 				t.Errorf("%q with %d replacements, want %q with %d", out, n, c.out, c.n)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // pairs returns a Map of alternating keys and values. A number becomes a
@@ -262,10 +263,7 @@ func TestEncode(t *testing.T) {
 		"text", "one\n  two\n\nthree\n", "cut", "a\nb", "keep", "a\n\n", "lead", " a\nb", "tail", "a \nb ", "crlf", "a\r\nb",
 		"dash", "- x", "hash", "a #b", "colon", "a: b", "quote", "say \"hi\"", "merge", "<<",
 		"list", []any{"a", []any{num("1"), nil}, pairs("k", "v", "w", []any{}), pairs()}, "map", pairs("in", pairs("deep", "x")), "null map", (*frontmatter.Map)(nil))
-	got, err := frontmatter.Encode(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testbed.Must(frontmatter.Encode(m))(t)
 	if diff := cmp.Diff(encoded, string(got)); diff != "" {
 		t.Error(diff)
 	}

@@ -66,9 +66,7 @@ func TestEqual(t *testing.T) {
 func TestJSON(t *testing.T) {
 	const text = `{"z":1.10,"a":[1e5,-0,123456789012345678901234567890,null,true],"m":{"<&>":"é😀\u2028\n"},"":""}`
 	var m frontmatter.Map
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, json.Unmarshal([]byte(text), &m))
 	got, err := m.MarshalJSON()
 	if err != nil || string(got) != text {
 		t.Errorf("%s\n%s\n%v", got, text, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // fragments are what random texts are made of: the places where YAML is
@@ -125,10 +126,7 @@ func TestSplitJoinBodies(t *testing.T) {
 	for _, body := range []string{
 		"", "\n", "x", "no final newline", "---", "---\n", "...\n", "\n---\n", "---\na: 1\n---\n", "\r\n", "a\r\nb\r\n", "\x00\xff\xfe", "\ufeff---\n",
 	} {
-		doc, err := frontmatter.Join(m, []byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := testbed.Must(frontmatter.Join(m, []byte(body)))(t)
 		yaml, got, err := frontmatter.Split(doc)
 		if err != nil || string(got) != body {
 			t.Errorf("body %q became %q, %v", body, got, err)

@@ -98,9 +98,7 @@ func TestContributingNamesWhatExists(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	found := 0
 	for _, m := range marked.FindAllStringSubmatch(pages(t)["CONTRIBUTING.md"].prose, -1) {
 		span, ok := m[1], false

@@ -36,12 +36,8 @@ func TestTheLastSettingOfAFileHolds(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&config, "hooksPath = h%d\n", i)
 	}
-	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ".git", "config"), []byte(config.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.Mkdir(filepath.Join(dir, ".git"), 0o700))
+	testbed.NoErr(t, os.WriteFile(filepath.Join(dir, ".git", "config"), []byte(config.String()), 0o600))
 	var own []string
 	for _, hooks := range Find(dir, User{}).Hooks {
 		if rel, err := filepath.Rel(dir, hooks); err == nil && filepath.IsLocal(rel) {

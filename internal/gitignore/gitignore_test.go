@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestAsGit compares with git itself, on random patterns in random directories.
@@ -50,9 +52,7 @@ func TestAsGit(t *testing.T) {
 		}
 		ask = append(ask, p) // git looks at the disk to distinguish files from directories
 		os.MkdirAll(filepath.Join(dir, filepath.Dir(p)), 0o755)
-		if err := os.WriteFile(filepath.Join(dir, p), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.WriteFile(filepath.Join(dir, p), nil, 0o644))
 	}
 	for round := range 60 {
 		var files []File
@@ -62,9 +62,7 @@ func TestAsGit(t *testing.T) {
 			for range rng.IntN(5) {
 				text.WriteString(pattern() + pick("\n", "\n", "\r\n"))
 			}
-			if err := os.WriteFile(filepath.Join(dir, at, ".gitignore"), []byte(text.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, os.WriteFile(filepath.Join(dir, at, ".gitignore"), []byte(text.String()), 0o644))
 			files = append(files, Parse(at, []byte(text.String())))
 			all += fmt.Sprintf("%q: %q\n", at, text.String())
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // repo is a work tree made by git.
@@ -23,10 +24,7 @@ func newRepo(t *testing.T, args ...string) repo {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testbed.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	r := repo{t, dir}
 	r.git(append([]string{"init", "-q"}, args...)...)
 	return r
@@ -218,9 +216,7 @@ func TestDoubtIsTracked(t *testing.T) {
 		if Tracked(p, nil) {
 			t.Fatalf("%s: tracked without a repository", name)
 		}
-		if err := make(dir); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, make(dir))
 		if !Tracked(p, nil) {
 			t.Errorf("%s: not tracked", name)
 		}
@@ -236,18 +232,13 @@ func TestDamagedIndexes(t *testing.T) {
 		r.git("add", ".")
 		r.git("update-index", "--index-version", version)
 		place := filepath.Join(r.dir, ".git", "index")
-		whole, err := os.ReadFile(place)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := testbed.Must(os.ReadFile(place))(t)
 		if r.tracked() {
 			t.Fatal("tracked")
 		}
 		damaged := func(what string, data []byte) {
 			t.Helper()
-			if err := os.WriteFile(place, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, os.WriteFile(place, data, 0o644))
 			if !r.tracked() {
 				t.Errorf("version %s, %s: understood", version, what)
 			}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestListing: every file that git lists is found with its object, in each
@@ -37,10 +39,7 @@ func TestListing(t *testing.T) {
 			}
 			cmd := exec.Command("git", "ls-files", "-s")
 			cmd.Dir = r.dir
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := testbed.Must(cmd.Output())(t)
 			for line := range strings.Lines(string(out)) {
 				facts, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 				if object, ok := l.Find(name); !ok || hex.EncodeToString([]byte(object)) != strings.Fields(facts)[1] {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestModel compares the index with a map over random puts, saves and reloads.
@@ -23,9 +24,7 @@ func TestModel(t *testing.T) {
 			x.Put(k, e)
 			model[k] = e
 		}
-		if err := x.Save(dir, uint64(round+1), []byte(fmt.Sprint("state ", round)), nil); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, x.Save(dir, uint64(round+1), []byte(fmt.Sprint("state ", round)), nil))
 		if round%2 == 1 {
 			x.Close()
 			var state []byte
@@ -55,9 +54,7 @@ func TestDamageIsFound(t *testing.T) {
 	for i := range 300 {
 		x.Put(index.PathKey(fmt.Sprint(i)), index.Entry{Seq: uint64(i) + 1})
 	}
-	if err := x.Save(fs.Root(), 1, []byte("state"), nil); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, x.Save(fs.Root(), 1, []byte("state"), nil))
 	name := "index-00000000000000000001.snap"
 	good, _ := fs.ReadFile(name)
 	for at := 0; at < len(good); at += 37 {
@@ -65,9 +62,7 @@ func TestDamageIsFound(t *testing.T) {
 		bad[at] ^= 0x40
 		fs.WriteFile(name, bad, 0o600)
 		y, state, err := index.Load(fs.Root())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		if state == nil {
 			continue // seen at once
 		}
@@ -96,9 +91,7 @@ func TestSaveSurvives(t *testing.T) {
 		fs := simfs.New()
 		x := index.New()
 		x.Put(index.PathKey("a"), index.Entry{Seq: 1})
-		if err := x.Save(fs.Root(), 1, []byte("one"), nil); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, x.Save(fs.Root(), 1, []byte("one"), nil))
 		x.Put(index.PathKey("a"), index.Entry{Seq: 2})
 		fs.StopAt(n)
 		err := x.Save(fs.Root(), 2, []byte("two"), nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 type duration = isoduration.Duration
@@ -79,10 +80,7 @@ func TestAfter(t *testing.T) {
 		t.Skip("no time zones here:", err)
 	}
 	at := func(s string) time.Time {
-		when, err := time.ParseInLocation("2006-01-02 15:04:05", s, zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		when := testbed.Must(time.ParseInLocation("2006-01-02 15:04:05", s, zone))(t)
 		return when
 	}
 	for _, c := range []struct{ start, add, want string }{
@@ -97,10 +95,7 @@ func TestAfter(t *testing.T) {
 		{"2026-10-24 10:00:00", "PT24H", "2026-10-25 09:00:00"}, // 24 hours
 		{"2026-11-21 10:00:00", "P1Y2M3DT4H5M6S", "2028-01-24 14:05:06"},
 	} {
-		d, err := isoduration.Parse(c.add)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testbed.Must(isoduration.Parse(c.add))(t)
 		if got := d.After(at(c.start)); !got.Equal(at(c.want)) || got.Location() != zone {
 			t.Errorf("%s + %s = %v, want %s", c.start, c.add, got, c.want)
 		}

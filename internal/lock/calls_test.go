@@ -10,6 +10,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestPublishedCalls: calls that last are published by live processes, with room for a few
@@ -18,22 +19,14 @@ import (
 func TestPublishedCalls(t *testing.T) {
 	lock.PublishAtOnce(t)
 	place := t.TempDir()
-	dir, err := fsx.OpenRoot(place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testbed.Must(fsx.OpenRoot(place))(t)
 	defer dir.Close()
 	calls, release, err := lock.Register(dir, "w0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	published := func(n int) []lock.Call {
 		t.Helper()
 		for {
-			list, err := lock.Reported(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := testbed.Must(lock.Reported(dir))(t)
 			if len(list) == n {
 				return list
 			}
@@ -62,10 +55,7 @@ func TestPublishedCalls(t *testing.T) {
 	}
 	published(0)
 	for _, text := range []string{"{", "null", "[]", `{"o":1}`, strings.Repeat("[", 9000), "\x00"} {
-		f, err := os.OpenFile(filepath.Join(place, "w-w0"), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testbed.Must(os.OpenFile(filepath.Join(place, "w-w0"), os.O_RDWR, 0))(t)
 		f.WriteAt([]byte(text+"\n"), 64)
 		f.Close()
 		if list, err := lock.Reported(dir); err != nil || len(list) > 1 {
@@ -74,9 +64,7 @@ func TestPublishedCalls(t *testing.T) {
 	}
 	end := calls.Begin(func() lock.Call { return lock.Call{Op: "last"} })
 	published(1)
-	if err := release(); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, release())
 	published(0)
 	end()
 	var none *lock.Calls

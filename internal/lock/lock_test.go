@@ -12,6 +12,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var ctx = context.Background()
@@ -20,16 +21,10 @@ var ctx = context.Background()
 // distinguish processes.
 func tables(t testing.TB, n int) []*lock.Table {
 	t.Helper()
-	dir, err := fsx.OpenRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testbed.Must(fsx.OpenRoot(t.TempDir()))(t)
 	var list []*lock.Table
 	for i := range n {
-		x, err := lock.Open(dir, "locks", lock.Owner{Writer: fmt.Sprintf("w%d", i), PID: 100 + i})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := testbed.Must(lock.Open(dir, "locks", lock.Owner{Writer: fmt.Sprintf("w%d", i), PID: 100 + i}))(t)
 		t.Cleanup(func() { x.Close() })
 		list = append(list, x)
 	}
@@ -82,9 +77,7 @@ func TestCrossingKeysNeverDeadlock(t *testing.T) {
 func TestTimeoutNamesTheHolder(t *testing.T) {
 	list := tables(t, 2)
 	unlock, err := list[0].Keys(ctx, time.Second, "safe_write", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	for i, x := range list { // within the process, and from another one
 		_, err := x.Keys(ctx, 30*time.Millisecond, "other", "a")
 		var timeout *lock.TimeoutError
@@ -99,10 +92,7 @@ func TestTimeoutNamesTheHolder(t *testing.T) {
 	}
 	unlock()
 	for _, x := range list {
-		unlock, err := x.Keys(ctx, time.Second, "next", "a", "b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		unlock := testbed.Must(x.Keys(ctx, time.Second, "next", "a", "b"))(t)
 		unlock()
 	}
 }
@@ -137,9 +127,7 @@ func TestTreeIsNotKeptOut(t *testing.T) {
 	}
 	for range 20 {
 		unlock, err := list[2].Tree(ctx, time.Minute, "move")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		alone.Store(true)
 		time.Sleep(time.Millisecond)
 		alone.Store(false)
@@ -153,15 +141,10 @@ func TestTreeIsNotKeptOut(t *testing.T) {
 func TestNamesDoNotWaitForTheTree(t *testing.T) {
 	list := tables(t, 2)
 	tree, err := list[0].Tree(ctx, time.Second, "move")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	defer tree()
 	for _, x := range list {
-		unlock, err := x.Names(ctx, time.Minute, "names", "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		unlock := testbed.Must(x.Names(ctx, time.Minute, "names", "a"))(t)
 		if _, err := list[0].Names(ctx, 30*time.Millisecond, "names", "a"); err == nil {
 			t.Error("a name has two holders")
 		}
@@ -173,17 +156,12 @@ func TestTreeWaitsForKeys(t *testing.T) {
 	list := tables(t, 2)
 	for _, x := range list {
 		keys, err := list[0].Keys(ctx, time.Second, "keys", "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		if _, err := x.Tree(ctx, 30*time.Millisecond, "move"); err == nil {
 			t.Error("the tree was locked beside a key")
 		}
 		keys()
-		tree, err := x.Tree(ctx, time.Second, "move")
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := testbed.Must(x.Tree(ctx, time.Second, "move"))(t)
 		for _, y := range list {
 			if _, err := y.Keys(ctx, 30*time.Millisecond, "keys", "b"); err == nil {
 				t.Error("a key was locked beside the tree")
@@ -194,14 +172,9 @@ func TestTreeWaitsForKeys(t *testing.T) {
 }
 
 func TestLiveness(t *testing.T) {
-	dir, err := fsx.OpenRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testbed.Must(fsx.OpenRoot(t.TempDir()))(t)
 	_, release, err := lock.Register(dir, "writer1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	for range 3 {
 		if live, err := lock.Alive(dir, "writer1"); err != nil || !live {
 			t.Errorf("%v %v", live, err)
@@ -223,10 +196,7 @@ func BenchmarkKeys(b *testing.B) {
 	x := tables(b, 1)[0]
 	b.ReportAllocs()
 	for range b.N {
-		unlock, err := x.Keys(ctx, time.Second, "bench", "a")
-		if err != nil {
-			b.Fatal(err)
-		}
+		unlock := testbed.Must(x.Keys(ctx, time.Second, "bench", "a"))(b)
 		unlock()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 
 	"github.com/resilientwrite/resilientwrite/internal/needle"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func made(t testing.TB, secret string) *needle.Needle {
@@ -170,10 +171,7 @@ func TestStructureIsRefused(t *testing.T) {
 	line := []byte(`{"seq":12345678,"kind":"commit","chain":"0123456789abcdef","caller":"somebody-else"}`)
 	fixed := func(f string) bool { return f == "kind" || f == "chain" }
 	for _, secret := range []string{`"kind":"commit"`, `456789abcd`, `12345678`, `":"commit","chain`, `mmit","chain":"0123`} {
-		n, err := needle.New([]byte(secret))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := testbed.Must(needle.New([]byte(secret)))(t)
 		if _, _, err := n.MaskJSON(line, fixed); !errors.Is(err, needle.ErrStructure) {
 			t.Errorf("%q: %v", secret, err)
 		}

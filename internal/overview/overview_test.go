@@ -19,6 +19,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -29,20 +30,14 @@ var (
 
 func open(t *testing.T, dir string, o *rw.Options) *rw.Store {
 	t.Helper()
-	s, err := rw.Open(ctx, dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(rw.Open(ctx, dir, o))(t)
 	t.Cleanup(func() { s.Close(ctx) })
 	return s
 }
 
 func write(t *testing.T, s *rw.Store, path, text string) rw.SafeWriteResult {
 	t.Helper()
-	r, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testbed.Must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite}))(t)
 	return r
 }
 
@@ -53,10 +48,7 @@ func seen(t *testing.T, dir string, r overview.Request) *report.Overview {
 	if r.Rows == 0 {
 		r.Rows, r.Changes = 100, 10
 	}
-	o, err := overview.Read(ctx, s, overview.NewCleaner(s), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := testbed.Must(overview.Read(ctx, s, overview.NewCleaner(s), r))(t)
 	return o
 }
 
@@ -88,10 +80,7 @@ func TestOverview(t *testing.T) {
 	if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("1")}); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := s.TxBegin(ctx, rw.TxBeginRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testbed.Must(s.TxBegin(ctx, rw.TxBeginRequest{}))(t)
 	if _, err := s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
 		TaskID: "shop", Status: handoff.Blocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"which currency?"}, NextSteps: []string{}, LastGoodState: []handoff.File{},
 	}}); err != nil {
@@ -153,9 +142,7 @@ func TestMemoOfTheHandoff(t *testing.T) {
 			}
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, "HANDOFF.md")); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.Remove(filepath.Join(dir, "HANDOFF.md")))
 	if o := seen(t, dir, r); len(o.Waiting) != 0 {
 		t.Errorf("%+v", o.Waiting)
 	}
@@ -196,10 +183,7 @@ func TestUndoOfARowOfManyFiles(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	write(t, s, "old.txt", "old\n")
 	tx := func() uint64 {
-		r, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "old.txt"}, {Op: "write", Path: "new.txt", Content: []byte("new\n")}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testbed.Must(s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "old.txt"}, {Op: "write", Path: "new.txt", Content: []byte("new\n")}}}))(t)
 		return r.Receipt.JournalSeq
 	}
 	files := func() string {
@@ -225,9 +209,7 @@ func TestStopped(t *testing.T) {
 	if o := seen(t, dir, overview.Request{}); len(o.Stopped) != 0 {
 		t.Errorf("%q", o.Stopped)
 	}
-	if err := os.WriteFile(filepath.Join(place.At(dir), "policy.yaml"), []byte("version: 1\nnonsense: true\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.WriteFile(filepath.Join(place.At(dir), "policy.yaml"), []byte("version: 1\nnonsense: true\n"), 0o600))
 	looker := open(t, dir, &rw.Options{ReadOnly: true, ServeWithBadPolicy: true})
 	o, err := overview.Read(ctx, looker, overview.NewCleaner(looker), overview.Request{Rows: 9, Changes: 9})
 	if err != nil || len(o.Stopped) != 1 || !strings.Contains(o.Stopped[0], "policy.yaml is invalid at line 2") || strings.Contains(o.Stopped[0], dir) {
@@ -272,9 +254,7 @@ func TestRunningCalls(t *testing.T) {
 		}
 		close(leave)
 		disarm()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, <-done)
 		if o := seen(t, dir, r); len(o.Running) != 0 {
 			t.Errorf("after it: %+v", o.Running)
 		}

@@ -28,9 +28,7 @@ func contentOf(t *testing.T, dir string) map[string]string {
 		out[rel] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	return out
 }
 
@@ -153,9 +151,7 @@ func TestMoveRefuses(t *testing.T) {
 	locks := testbed.Must(fsx.OpenRoot(filepath.Join(from, "locks")))(t)
 	defer locks.Close()
 	_, release, err := lock.Register(locks, "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	for _, err := range []error{place.Move(from, to), place.Remove(from)} {
 		if !errors.Is(err, place.ErrInUse) {
 			t.Error(err)
@@ -215,9 +211,7 @@ func TestMoveIntoItself(t *testing.T) {
 	g := newGround(t)
 	root := g.mkdir("ws")
 	from := g.open(root).Path
-	if err := os.Symlink(from, filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.Symlink(from, filepath.Join(root, "link")))
 	for _, name := range []string{from + "/new", from + "/journal/new", root + "/link/new", from + "/../" + filepath.Base(from) + "/new"} {
 		to := testbed.Must(place.OpenDir(name))(t)
 		if err := place.Move(from, to); !errors.Is(err, place.ErrInside) {
@@ -238,9 +232,7 @@ func TestRemovedInPart(t *testing.T) {
 		root := g.repo("repo")
 		w := testbed.Must(place.Look(root))(t)
 		dir := w.Of(kind).Path
-		if err := errors.Join(os.MkdirAll(dir+"/journal", 0o700), os.WriteFile(dir+"/meta.json", nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, errors.Join(os.MkdirAll(dir+"/journal", 0o700), os.WriteFile(dir+"/meta.json", nil, 0o600)))
 		g.open(root) // notes where it is
 		func() {
 			defer failpoint.Arm(func(string) { panic("ended") })()

@@ -21,23 +21,15 @@ func TestMoveKeepsOwners(t *testing.T) {
 	defer os.RemoveAll(far)
 	from := filepath.Join(testbed.Must(filepath.EvalSymlinks(t.TempDir()))(t), "state")
 	for _, dir := range []string{from, filepath.Join(from, "journal")} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.Mkdir(dir, 0o700))
 	}
-	if err := os.WriteFile(filepath.Join(from, "journal", "1"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.WriteFile(filepath.Join(from, "journal", "1"), nil, 0o600))
 	for _, name := range []string{"", "journal", "journal/1"} {
-		if err := os.Chown(filepath.Join(from, name), 4711, 4712); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.Chown(filepath.Join(from, name), 4711, 4712))
 	}
 	to := testbed.Must(place.OpenDir(filepath.Join(far, "state")))(t)
 	defer to.Parent.Close()
-	if err := place.Move(from, to); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, place.Move(from, to))
 	for _, name := range []string{"", "journal", "journal/1"} {
 		st := testbed.Must(os.Lstat(filepath.Join(to.Path, name)))(t).Sys().(*syscall.Stat_t)
 		if st.Uid != 4711 || st.Gid != 4712 {

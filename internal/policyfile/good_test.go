@@ -13,6 +13,8 @@ import (
 	godiff "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/xeipuuv/gojsonschema"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const full = `# The policy of the team.
@@ -163,32 +165,16 @@ func TestGoodFiles(t *testing.T) {
 // ones, and it has exactly the keys and choices of the table. What a schema
 // cannot say, such as expressions that compile, only Parse checks.
 func TestSchema(t *testing.T) {
-	text, err := os.ReadFile("../../spec/policy.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := gojsonschema.NewSchema(gojsonschema.NewBytesLoader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testbed.Must(os.ReadFile("../../spec/policy.schema.json"))(t)
+	schema := testbed.Must(gojsonschema.NewSchema(gojsonschema.NewBytesLoader(text)))(t)
 	var doc described
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, json.Unmarshal(text, &doc))
 	compareSchema(t, policy, doc, "")
 	valid := func(text string) bool {
 		var v any
-		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		result, err := schema.Validate(gojsonschema.NewBytesLoader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, yaml.Unmarshal([]byte(text), &v))
+		data := testbed.Must(json.Marshal(v))(t)
+		result := testbed.Must(schema.Validate(gojsonschema.NewBytesLoader(data)))(t)
 		return result.Valid()
 	}
 	if !valid(full) || !valid("{}") || !valid("history: {max_age: 30d, max_bytes: 0}") {
@@ -237,9 +223,7 @@ func compareSchema(t *testing.T, s *spec, d described, path string) {
 		compareSchema(t, s.item, *d.Items, path)
 	case s.form == families:
 		var item described
-		if err := json.Unmarshal(d.AdditionalProperties, &item); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, json.Unmarshal(d.AdditionalProperties, &item))
 		compareSchema(t, s.item, item, path)
 	case s.form == name && d.Pattern != namePattern:
 		t.Errorf("%s: %s", path, d.Pattern)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var rules = relpath.Rules{Roots: []string{"/ws", "/real/ws"}, Protected: []string{".resilient_write"}}
@@ -80,10 +81,7 @@ func FuzzClean(f *testing.F) {
 // TestResolved: links of existing directories are followed, and what does not exist is
 // kept.
 func TestResolved(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testbed.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o755), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
 		t.Skip(err)
 	}

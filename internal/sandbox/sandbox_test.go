@@ -126,9 +126,7 @@ func list(t *testing.T, v *View) (all []string) {
 		all = append(all, fmt.Sprintf("%s %s", names[c.Kind], c.Path))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	slices.Sort(all)
 	return all
 }
@@ -332,9 +330,7 @@ func TestUserNobody(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(program, text, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	cmd := exec.Command(program, "-test.v", "-test.run", "^(TestChanges|TestConfined|TestOutput)$")
 	cmd.Dir, cmd.Env = "/tmp", []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=/tmp", "RW_CI_FULL="}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestTOML(t *testing.T) {
@@ -69,10 +71,7 @@ func TestTOMLSuite(t *testing.T) {
 		}
 	}
 	if suite := os.Getenv("RW_TOML_SUITE"); suite != "" {
-		list, err := os.ReadFile(filepath.Join(suite, "files-toml-1.0.0"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := testbed.Must(os.ReadFile(filepath.Join(suite, "files-toml-1.0.0")))(t)
 		for _, name := range strings.Fields(string(list)) {
 			if filepath.Ext(name) == ".toml" {
 				cases[filepath.Join(suite, name)] = strings.HasPrefix(name, "valid/")
@@ -83,10 +82,7 @@ func TestTOMLSuite(t *testing.T) {
 		t.Skip("no test data of TOML is installed on this machine")
 	}
 	for name, valid := range cases {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testbed.Must(os.ReadFile(name))(t)
 		if r := Check("toml", content); r.Valid != valid {
 			t.Errorf("%s: valid is %v: %v", name, r.Valid, r.Problems)
 		}

@@ -68,9 +68,7 @@ func untar(t *testing.T, archive, to string) (names []string) {
 		if errors.Is(err, io.EOF) {
 			return names
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		names = append(names, h.Name)
 		file := filepath.Join(to, filepath.FromSlash(h.Name))
 		testbed.NoErr(t, os.MkdirAll(filepath.Dir(file), 0o755))
