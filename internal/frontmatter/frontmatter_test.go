@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -302,5 +303,222 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 	if _, err := frontmatter.Encode(pairs("k", deep.([]any)[0])); err != nil {
 		t.Errorf("depth %d: %v", frontmatter.MaxDepth, err)
+	}
+}
+
+// FuzzLinear: splitting, reading and writing front matter takes work in
+// proportion to its length.
+func FuzzLinear(f *testing.F) {
+	seeds := append([]string{"k#: v\n", "  k#: v\n", "- k: v\n", "k#:\n  - a\n", "k#: |\n  a\n\n", "k#: \"\\x41\"\n", "&a# [ … ]", "*a ", "{k#: … }", "? "}, hostileSeeds...)
+	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, seeds, func(text []byte) int {
+		decode := func(yaml []byte) {
+			if m, err := frontmatter.Decode(yaml); err == nil {
+				m.MarshalJSON()
+				frontmatter.Encode(m)
+			}
+		}
+		for _, prefix := range []string{"", "h:\n", "a: \"", "a: |\n  x", "a: [", "a: >\n "} {
+			decode(append([]byte(prefix), text...))
+		}
+		if yaml, _, err := frontmatter.Split(append([]byte("---\n"), text...)); err == nil {
+			decode(yaml)
+		}
+		quoted, _ := json.Marshal(string(text))
+		for _, doc := range []string{string(text), `{"a":` + string(quoted) + `}`, `{` + string(text) + `"z":1}`, `{"a":[` + string(text) + `1]}`} {
+			var m frontmatter.Map
+			if m.UnmarshalJSON([]byte(doc)) == nil {
+				frontmatter.Encode(&m)
+			}
+		}
+		return 0
+	})
+}
+
+// TestEveryRefusalHasAPlace: whatever is refused is reported with its line and
+// column, and a limit by its name.
+func TestEveryRefusalHasAPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		yaml         string
+		line, column int
+		want         frontmatter.Problem
+		says         string
+	}{
+		"invalid byte":             {"a: 1\nb: é\xffx\n", 2, 5, frontmatter.InvalidYAML, "UTF-8"},
+		"invalid byte after CRLF":  {"a: 1\r\n\r\nb: \xc3\r\n", 3, 4, frontmatter.InvalidYAML, "UTF-8"},
+		"invalid byte after CR":    {"a: 1\rb: \xed\xa0\x80\r", 2, 4, frontmatter.InvalidYAML, "UTF-8"},
+		"invalid first byte":       {"\xff", 1, 1, frontmatter.InvalidYAML, "UTF-8"},
+		"a real U+FFFD before it":  {"a: \ufffd\xfe", 1, 5, frontmatter.InvalidYAML, "UTF-8"},
+		"control character":        {"a: 1\nb: \x01\n", 2, 4, frontmatter.InvalidYAML, "control"},
+		"nested on one line":       {"summary: " + strings.Repeat("a: ", 100) + "\n", 1, 200, frontmatter.TooLarge, "nested deeper than 64"},
+		"nested by indent":         {nestedBy(70, ""), 65, 66, frontmatter.TooLarge, "nested deeper than 64"},
+		"nested brackets":          {"a: 1\nb: " + strings.Repeat("[", 70), 2, 67, frontmatter.TooLarge, "nested deeper than 64"},
+		"nested dashes under keys": {nestedBy(40, "- "), 0, 0, frontmatter.TooLarge, "nested deeper than 64"},
+		"blank lines":              {"a: 1\n" + strings.Repeat("\n", 200) + "b: 1\n", 102, 1, frontmatter.TooLarge, "blank lines"},
+		"angles":                   {"a: " + strings.Repeat("<", 2000), 1, 1004, frontmatter.TooLarge, "in a row"},
+		"tokens":                   {"a: [" + strings.Repeat("1,\n", 20_000) + "]", 0, 0, frontmatter.TooLarge, "tokens"},
+		"anchors":                  {"a: " + strings.Repeat("\n- &a x", 1200), 0, 0, frontmatter.TooLarge, "tags and anchors"},
+	} {
+		_, err := frontmatter.Decode([]byte(c.yaml))
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		line, column, message := placeOf(err)
+		if line < 1 || column < 1 || c.line > 0 && (line != c.line || column != c.column) || !strings.Contains(message, c.says) {
+			t.Errorf("%s: %d, %d: %q; want %d, %d", name, line, column, message, c.line, c.column)
+		}
+	}
+	_, err := frontmatter.Decode([]byte(strings.Repeat("a", frontmatter.MaxSize+1)))
+	if _, _, message := placeOf(err); !errors.Is(err, frontmatter.TooLarge) || !strings.Contains(message, "1048576 bytes") {
+		t.Errorf("size: %v", err)
+	}
+}
+
+// nestedBy is a mapping in a mapping, and so on.
+func nestedBy(depth int, mark string) string {
+	var b strings.Builder
+	for i := range depth {
+		b.WriteString(strings.Repeat(" ", i*(1+len(mark))) + mark + "a:\n")
+	}
+	return b.String()
+}
+
+func placeOf(err error) (line, column int, message string) {
+	var at *frontmatter.Error
+	if errors.As(err, &at) {
+		return at.Line, at.Column, at.Message
+	}
+	return 0, 0, err.Error()
+}
+
+func TestMap(t *testing.T) {
+	var m frontmatter.Map
+	m.Delete("none")
+	m.Set("b", 1)
+	m.Set("a", 2)
+	m.Set("c", nil)
+	m.Set("b", 3) // keeps its place
+	if diff := cmp.Diff([]string{"b", "a", "c"}, m.Keys()); diff != "" {
+		t.Error(diff)
+	}
+	m.Keys()[0] = "changed"
+	if v, ok := m.Get("b"); v != 3 || !ok {
+		t.Error(v, ok)
+	}
+	if v, ok := m.Get("c"); v != nil || !ok {
+		t.Error(v, ok)
+	}
+	m.Delete("a")
+	m.Set("a", 4) // comes last now
+	if diff := cmp.Diff([]string{"b", "c", "a"}, m.Keys()); diff != "" {
+		t.Error(diff)
+	}
+	if _, ok := m.Get("x"); ok || m.Len() != 3 {
+		t.Error("x is there, or", m.Len())
+	}
+	var none *frontmatter.Map
+	none.Delete("a")
+	if _, ok := none.Get("a"); ok || none.Len() != 0 || none.Keys() != nil || !none.Equal(pairs()) {
+		t.Error("a nil Map is not empty")
+	}
+}
+
+func TestEqual(t *testing.T) {
+	a := pairs("x", num("1"), "y", []any{nil, "s", true, pairs("z", 1.5)})
+	for name, c := range map[string]struct {
+		b    *frontmatter.Map
+		want bool
+	}{
+		"same":    {pairs("x", 1, "y", []any{(*frontmatter.Map)(nil), "s", true, pairs("z", num("1.5"))}), true},
+		"order":   {pairs("y", []any{nil, "s", true, pairs("z", 1.5)}, "x", 1), false},
+		"text":    {pairs("x", num("1.0"), "y", []any{nil, "s", true, pairs("z", 1.5)}), false},
+		"string":  {pairs("x", "1", "y", []any{nil, "s", true, pairs("z", 1.5)}), false},
+		"deep":    {pairs("x", 1, "y", []any{nil, "s", true, pairs("z", 2.5)}), false},
+		"shorter": {pairs("x", 1), false},
+	} {
+		if a.Equal(c.b) != c.want || c.b.Equal(a) != c.want {
+			t.Error(name)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	const text = `{"z":1.10,"a":[1e5,-0,123456789012345678901234567890,null,true],"m":{"<&>":"é😀\u2028\n"},"":""}`
+	var m frontmatter.Map
+	testbed.NoErr(t, json.Unmarshal([]byte(text), &m))
+	got, err := m.MarshalJSON()
+	if err != nil || string(got) != text {
+		t.Errorf("%s\n%s\n%v", got, text, err)
+	}
+	outer, err := json.Marshal(map[string]any{"m": &m, "n": (*frontmatter.Map)(nil)})
+	if err != nil || !strings.Contains(string(outer), `"z":1.10,"a":[1e5,-0,`) || !strings.HasSuffix(string(outer), `"n":null}`) {
+		t.Errorf("%s, %v", outer, err)
+	}
+	if err := json.Unmarshal([]byte("null"), &m); err != nil || m.Len() != 4 {
+		t.Error(err, m.Len())
+	}
+	deep := func(n int) string { return `{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}" }
+	if err := json.Unmarshal([]byte(deep(frontmatter.MaxDepth)), &m); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{
+		`[]`, `"x"`, `1`, `{"a":1,"a":2}`, `{"a":{"b":1,"\u0062":2}}`, `{"a":"\ud800"}`, `{"a":"\udc00"}`, `{"a":"\ud83d\u0041"}`, `{"\ud800x":1}`,
+		"{\"a\":\"\xff\"}", deep(frontmatter.MaxDepth + 1), `{"a":1`, `{"a"}`, ``, `{} {}`,
+	} {
+		if err := m.UnmarshalJSON([]byte(bad)); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+	if err := m.UnmarshalJSON([]byte(`{"a":"\\ud800 \ud83d\ude00"}`)); err != nil {
+		t.Error(err)
+	}
+}
+
+// hostileSeeds are the units that hostile texts repeat.
+var hostileSeeds = []string{
+	"[", "]", "{", "}", "{a: ", "[{", "- ", "-\n", "- - a\n", "? ", ": ", "a: ", "a:\n", "k: v\n", ",", "[,", "&a ", "*a ", "! ", "!!str ", "!!map a: ", "@\n", "|\n", ">\n",
+	"#\n", "%a\n", "---\n", "...\n", "<", "<< ", "\\", "\"", "'", "\"a\",", "\t", "a\t", " ", "\n", "\r", " \n", "x ", "x\n", "\"\t", "a: \"\t\t\"\n", "<<: *a\n", "\ufeff", "日",
+}
+
+func TestHostileShapes(t *testing.T) {
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		n, next := string(rune('0'+i)), string(rune('1'+i))
+		bomb += "a" + next + ": &a" + next + " [" + strings.Repeat("*a"+n+", ", 9) + "*a" + n + "]\n"
+	}
+	nested := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.Repeat(" ", i) + "a:\n")
+		}
+		return b.String()
+	}
+	aliasDepth := "a: &a " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "\nb: " + strings.Repeat("[", 40) + "*a" + strings.Repeat("]", 40) + "\n"
+	entries := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString("key" + strings.Repeat("x", i%7) + string(rune(0x4e00+i)) + ": value\n")
+		}
+		return b.String()
+	}
+	for name, text := range map[string]string{
+		"4,097 keys": entries(frontmatter.MaxMembers + 1), "alias bomb": bomb, "alias depth": aliasDepth, "keys": nested(1000), "65 keys": nested(65),
+		"brackets": "a: " + strings.Repeat("[", 64) + strings.Repeat("]", 64), "size": "a: " + strings.Repeat("x", frontmatter.MaxSize),
+		"long paths": strings.Repeat("k", 500_000) + ":\n" + strings.Repeat("  - a: 1\n", 8000),
+	} {
+		end := testbed.Within(t, 10*time.Second, name)
+		m, err := frontmatter.Decode([]byte(text))
+		if m != nil || err == nil || !strings.Contains(err.Error(), string(frontmatter.TooLarge)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		end()
+	}
+	for name, text := range map[string]string{
+		"64 keys": nested(64), "brackets": "a: " + strings.Repeat("[", 63) + strings.Repeat("]", 63),
+		"entries": entries(frontmatter.MaxMembers), "items": "a:\n" + strings.Repeat("- a\n", 9000),
+	} {
+		if _, err := frontmatter.Decode([]byte(text)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

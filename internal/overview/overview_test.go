@@ -260,3 +260,5 @@ func TestRunningCalls(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { testbed.Main(m) }

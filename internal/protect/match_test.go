@@ -3,8 +3,11 @@ package protect
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestTable: every row can be found, has a reason, and begins in a way that the
@@ -70,4 +73,15 @@ func BenchmarkMatch(b *testing.B) {
 	for b.Loop() {
 		Match("internal/server/handlers/users_test.go")
 	}
+}
+
+// FuzzLinear: looking a path up in the table takes work in proportion to its
+// length.
+func FuzzLinear(f *testing.F) {
+	seeds := []string{".claude/", ".CLAUDE/hooks/", ".cursor/mcp.json/", "a/.vscode/tasks.json", ".github/workflows/", ".ssh/", "package.json/", "*/", "~1/", ".idea/runConfigurations/"}
+	testbed.FuzzLinear(f, 4<<10, 5*time.Microsecond, seeds, func(text []byte) int {
+		Match(string(text))
+		Match("a/" + string(text) + "/.envrc")
+		return 0
+	})
 }

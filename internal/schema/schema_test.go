@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -180,4 +182,318 @@ func TestSchemasAreClosed(t *testing.T) {
 		testbed.NoErr(t, json.Unmarshal(raw, &v))
 		walk(v, "")
 	}
+}
+
+// FuzzLinear: reading arguments, also those that are kept as they are, and
+// writing them again takes work in proportion to their length.
+func FuzzLinear(f *testing.F) {
+	type op struct {
+		Name  string  `json:"name" required:"true"`
+		Extra []extra `json:"-" extra:"true"`
+	}
+	type call struct {
+		Path    string          `json:"path"`
+		Content []byte          `json:"content"`
+		Mode    string          `json:"mode" enum:"create,overwrite"`
+		N       int             `json:"n"`
+		Tags    []string        `json:"tags"`
+		Ops     []op            `json:"ops"`
+		Data    json.RawMessage `json:"data"`
+		Extra   []extra         `json:"-" extra:"true"`
+	}
+	seeds := []string{`{"name":"a","k#":1},`, `"",`, `1,`, `{"path":`, `9`, `[{"data": … }]`}
+	testbed.FuzzLinear(f, 16<<10, time.Microsecond, seeds, func(text []byte) int {
+		piece := string(text)
+		quoted, _ := json.Marshal(piece)
+		for _, args := range []string{
+			piece, "{" + piece + `"z":1}`, `{"data":` + piece + `}`, `{"data":[` + piece + `1]}`, `{"data":{` + piece + `"z":1}}`,
+			`{"path":"a.json","content":[` + piece + `1]}`, `{"path":` + string(quoted) + `}`, `{` + string(quoted) + `:1}`, `{"mode":` + string(quoted) + `}`,
+			`{"tags":[` + piece + `""]}`, `{"ops":[` + piece + `{"name":""}]}`, `{"n":` + piece + `}`, `{"ops":[{"name":"",` + piece + `"z":1}]}`,
+		} {
+			var c call
+			if _, err := schema.Decode(context.Background(), []byte(args), &c); err != nil {
+				_ = err.Error()
+			} else {
+				schema.Encode(c)
+			}
+			schema.Decode(context.Background(), []byte(args), new(sample))
+		}
+		schema.Closest(piece, []string{"rw_safe_write", "rw_edit"})
+		return 0
+	})
+}
+
+type extra struct {
+	Name  string
+	Value json.RawMessage
+}
+
+type item struct {
+	ID    string  `json:"id" required:"true"`
+	Extra []extra `json:"-" extra:"true"`
+}
+
+// toggle reads true, false or a word.
+type toggle string
+
+func (t *toggle) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		return json.Unmarshal(data, (*string)(t))
+	}
+	*t = toggle(data)
+	return nil
+}
+
+type openSample struct {
+	Name  string   `json:"name"`
+	Items []item   `json:"items,omitempty"`
+	Flag  toggle   `json:"flag,omitempty" types:"boolean,string"`
+	Tags  []string `json:"tags,omitempty"`
+	Extra []extra  `json:"-" extra:"true"`
+}
+
+func (i item) MarshalJSON() ([]byte, error) { return schema.Encode(i) }
+
+// TestOpenStructsKeepWhatIsUnknown: in order, at every level, and back again.
+func TestOpenStructsKeepWhatIsUnknown(t *testing.T) {
+	var s openSample
+	const in = `{"z":{"b":1.10,"a":[]},"name":"n","description":"kept","items":[{"y":1,"id":"i","x":null}],"a":"<&>"}`
+	testbed.Must(schema.Decode(context.Background(), []byte(in), &s))(t)
+	out := testbed.Must(schema.Encode(s))(t)
+	var want, got bytes.Buffer
+	json.Compact(&got, out)
+	json.Compact(&want, []byte(`{"name":"n","items":[{"id":"i","y":1,"x":null}],"z":{"b":1.10,"a":[]},"description":"kept","a":"<&>"}`))
+	if got.String() != want.String() {
+		t.Errorf("%s\n%s", got.String(), want.String())
+	}
+	s.Extra = append(s.Extra, extra{"name", json.RawMessage(`"forged"`)}, extra{"z", json.RawMessage(`2`)})
+	if again, err := schema.Encode(s); err != nil || !bytes.Equal(again, out) {
+		t.Errorf("an unknown field replaced a known one: %s %v", again, err)
+	}
+	s.Extra = []extra{{"bad", json.RawMessage(`{`)}}
+	if _, err := schema.Encode(s); err == nil {
+		t.Error("what is not JSON was written")
+	}
+}
+
+func TestOpenStructsAreStrictWhereTheyKnow(t *testing.T) {
+	for _, row := range []struct{ args, code, argument string }{
+		{`{"name":7}`, schema.Type, "name"}, {`{"items":[{"x":1}]}`, schema.Missing, "items[0].id"}, {`{"items":[{"id":"a","id":"b"}]}`, schema.Duplicate, "items[0].id"},
+		{`{"x":1,"x":2}`, schema.Duplicate, "x"}, {`{"flag":1}`, schema.Type, "flag"}, {`{"flag":{}}`, schema.Type, "flag"}, {`{"flag":[]}`, schema.Type, "flag"},
+		{`{"flag":"\ud800"}`, schema.UTF8, "flag"}, {`{"flag":true}`, "", ""}, {`{"flag":"x"}`, "", ""}, {`{"flag":null}`, "", ""}, {`{}`, "", ""},
+	} {
+		isProblem(t, row.args, new(openSample), row.code, row.argument)
+	}
+}
+
+// TestOpenStructsSayThatTheyAreOpen and others that they are not; a field that
+// takes two types says which.
+func TestOpenStructsSayThatTheyAreOpen(t *testing.T) {
+	raw := schema.Input(reflect.TypeFor[openSample]())
+	var doc struct {
+		Properties struct {
+			Items struct {
+				Items struct{ AdditionalProperties bool }
+			}
+			Flag struct{ AnyOf []struct{ Type string } }
+		}
+		Required             []string
+		AdditionalProperties bool
+	}
+	testbed.NoErr(t, json.Unmarshal(raw, &doc))
+	flag := doc.Properties.Flag.AnyOf
+	if !doc.AdditionalProperties || !doc.Properties.Items.Items.AdditionalProperties || len(flag) != 2 || flag[0].Type != "boolean" || flag[1].Type != "string" || len(doc.Required) != 1 {
+		t.Errorf("%s", raw)
+	}
+	if bytes.Contains(schema.Input(reflect.TypeFor[sample]()), []byte(`"additionalProperties":true`)) {
+		t.Error("a closed struct is open")
+	}
+}
+
+type Record struct {
+	ID    string `json:"id"`
+	State string `json:"state" enum:"new,old,lost" copied:"2"`
+	Sum   string `json:"sum,omitzero"`
+	Row   string `json:"row,omitempty"`
+	At    string `json:"-" copy:"at"`
+}
+
+// TestCopies: fields of an embedded struct that is a field too are fields of the
+// struct around it where its tag names them.
+func TestCopies(t *testing.T) {
+	type reply struct {
+		Record `json:"record" copies:"state,sum,row,at"`
+		N      int `json:"n"`
+	}
+	const want = `{"state":"new","sum":"","at":"now","n":1,"record":{"id":"i","state":"new"}}`
+	doc, err := schema.Reply(reply{Record: Record{ID: "i", State: "new", At: "now"}, N: 1}, "")
+	if err != nil || string(doc) != want {
+		t.Fatalf("%s %v", doc, err)
+	}
+	var back reply
+	testbed.Must(schema.Decode(context.Background(), doc, &back))(t)
+	if again, err := schema.Reply(back, ""); err != nil || string(again) != want {
+		t.Errorf("%s %v", again, err)
+	}
+	var of struct {
+		Properties map[string]struct{ Enum []string }
+		Required   []string
+	}
+	testbed.NoErr(t, json.Unmarshal(schema.Input(reflect.TypeFor[reply]()), &of))
+	if got := of.Properties["state"].Enum; len(got) != 2 || strings.Join(of.Required, " ") != "state sum at n record" {
+		t.Errorf("%v %v", got, of.Required)
+	}
+}
+
+type anySample struct {
+	Name   string            `json:"name"`
+	Data   json.RawMessage   `json:"data" required:"true" desc:"Anything."`
+	More   json.RawMessage   `json:"more,omitempty" default:"[]"`
+	Maybe  *json.RawMessage  `json:"maybe,omitempty"`
+	List   []json.RawMessage `json:"list,omitempty"`
+	Within *anyWithin        `json:"within,omitempty"`
+}
+
+type anyWithin struct {
+	Data json.RawMessage `json:"data" required:"true"`
+}
+
+var anyValues = []string{
+	`null`, `true`, `false`, `0`, `-0`, `-0.0`, `1e400`, `1E+2`, `123456789012345678901234567890.10`, `""`, `{}`, `[]`,
+	`{"z":1,"a":2,"z":{"b":1.10,"b":2}}`, "{\n\t\"a\" :  [ 1 ,\r\n 2 ]\n}", `"\u0041\/<>&\ud83d\ude00😀"`, `{"\ud83d\ude00":"\\ud800"}`, "\"\u2028\"",
+}
+
+// TestAnyJSONIsKeptToTheLetter: digits, blanks, the order of keys, keys that
+// stand twice, escapes; what came in goes out.
+func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
+	for _, text := range anyValues {
+		args := []byte(`{"name":"n","data": ` + text + ` ,"more":` + text + `,"maybe":` + text + `,"list":[` + text + `, ` + text + `],"within":{"data":` + text + `}}`)
+		var s anySample
+		if _, err := schema.Decode(context.Background(), args, &s); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		for i := range args { // what was read is no part of the arguments
+			args[i] = 'x'
+		}
+		for i, got := range []json.RawMessage{s.Data, s.More, *s.Maybe, s.List[0], s.List[1], s.Within.Data} {
+			if string(got) != text {
+				t.Errorf("%d: %s became %s", i, text, got)
+			}
+		}
+		out, err := schema.Reply(anySample{Data: s.Data}, "")
+		if want := `{"name":"","data":` + text + `}`; err != nil || string(out) != want {
+			t.Errorf("%s %v, want %s", out, err, want)
+		}
+		if all, err := json.Marshal(s); err != nil || !json.Valid(all) {
+			t.Errorf("%s %v", all, err)
+		}
+	}
+	out, err := schema.Reply(anySample{}, "")
+	if err != nil || string(out) != `{"name":"","data":null}` {
+		t.Errorf("%s %v", out, err)
+	}
+	for _, bad := range []string{`{`, `NaN`, `1 2`, `1},"x":{`, ` `} {
+		if out, err := schema.Reply(anySample{Data: json.RawMessage(bad)}, ""); err == nil {
+			t.Errorf("%s was written: %s", bad, out)
+		}
+	}
+	type plain struct {
+		A string `json:"a"`
+	}
+	if out, err := schema.Reply(plain{"<"}, ""); err != nil || string(out) != `{"a":"\u003c"}` {
+		t.Errorf("%s %v", out, err)
+	}
+}
+
+// isProblem checks the problem of arguments, code "" for none.
+func isProblem(t *testing.T, args string, into any, code, argument string) {
+	t.Helper()
+	_, err := schema.Decode(context.Background(), []byte(args), into)
+	var p *schema.Problem
+	errors.As(err, &p)
+	if p == nil {
+		p = &schema.Problem{}
+	}
+	if (err != nil) != (code != "") || p.Code != code || p.Argument != argument {
+		t.Errorf("%.80s: %v", args, err)
+	}
+}
+
+func TestAnyJSONIsStillJSON(t *testing.T) {
+	for _, row := range []struct{ args, code, argument string }{
+		{`{}`, schema.Missing, "data"}, {``, schema.Missing, "data"}, {`{"data":1,"within":{}}`, schema.Missing, "within.data"},
+		{`{"data":null}`, "", ""}, {`{"data":1,"within":{"data":null}}`, "", ""}, {`{"data":1,"within":null}`, "", ""},
+		{`{"data":1,"data":1}`, schema.Duplicate, "data"},
+		{`{"data":NaN}`, schema.Syntax, ""}, {`{"data":-Infinity}`, schema.Syntax, ""}, {`{"data":}`, schema.Syntax, ""}, {`{"data":01}`, schema.Syntax, ""},
+		{`{"data":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, schema.Syntax, ""},
+		{`{"data":"\ud800"}`, schema.UTF8, "data"}, {`{"data":{"a":["\udc00"]}}`, schema.UTF8, "data"}, {`{"data":{"\ud83d":1}}`, schema.UTF8, "data"},
+		{`{"data":["\ud83d","\ude00"]}`, schema.UTF8, "data"}, {`{"data":1,"list":["\ud83d"]}`, schema.UTF8, "list[0]"},
+		{"{\"data\":\"\xff\"}", schema.UTF8, "arguments"}, {"{\"data\":\"\xed\xa0\x80\"}", schema.UTF8, "arguments"},
+	} {
+		isProblem(t, row.args, new(anySample), row.code, row.argument)
+	}
+	var s anySample
+	if _, err := schema.Decode(context.Background(), []byte(`{"data":0}`), &s); err != nil || s.More != nil || s.Maybe != nil {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+// content of any JSON is not the text of a file.
+func TestAnyJSONNamedContentIsNoText(t *testing.T) {
+	var s struct {
+		Path    string          `json:"path" required:"true"`
+		Content json.RawMessage `json:"content" required:"true"`
+	}
+	wire, err := schema.Decode(context.Background(), []byte(`{"path":"a.json","content":{"a": 1}}`), &s)
+	if err != nil || len(wire.Notes) != 0 || string(s.Content) != `{"a": 1}` {
+		t.Errorf("%s %v %v", s.Content, wire, err)
+	}
+}
+
+type nullable struct {
+	Data  json.RawMessage  `json:"data"`
+	Maybe *json.RawMessage `json:"maybe"`
+	N     *int             `json:"n"`
+	Word  *string          `json:"word" enum:"a,b"`
+	Flag  *toggle          `json:"flag" types:"boolean,string"`
+}
+
+// TestSchemaOfAnyJSON names every type; what may be null says so once.
+func TestSchemaOfAnyJSON(t *testing.T) {
+	const all = `{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"},{"type":"null"},{"type":"object","additionalProperties":true},{"type":"array","items":{}}]}`
+	described := strings.TrimSuffix(all, "}") + `,"description":"Anything."}`
+	in := schema.Input(reflect.TypeFor[anySample]())
+	for _, want := range []string{`"data":` + described, `"maybe":` + all, `"list":{"type":"array","items":` + all + `}`, `"required":["data"]`, strings.TrimSuffix(all, "}") + `,"default":[]}`} {
+		if !bytes.Contains(in, []byte(want)) {
+			t.Errorf("%s\nhas no %s", in, want)
+		}
+	}
+	out := schema.Output(reflect.TypeFor[nullable]())
+	for _, want := range []string{
+		`"data":` + all, `"maybe":` + all, `"n":{"type":["integer","null"]}`, `"word":{"type":["string","null"],"enum":["a","b",null]}`,
+		`"flag":{"anyOf":[{"type":"boolean"},{"type":"string"},{"type":"null"}]}`,
+	} {
+		if !bytes.Contains(out, []byte(want)) {
+			t.Errorf("%s\nhas no %s", out, want)
+		}
+	}
+}
+
+func FuzzAnyJSON(f *testing.F) {
+	for _, text := range anyValues {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var s anyWithin
+		if _, err := schema.Decode(context.Background(), []byte(`{"data":`+text+`}`), &s); err != nil {
+			return
+		}
+		if json.Valid([]byte(text)) && string(s.Data) != strings.Trim(text, " \t\r\n") {
+			t.Fatalf("%q became %q", text, s.Data)
+		}
+		if out, err := schema.Reply(s, ""); err != nil || string(out) != `{"data":`+string(s.Data)+`}` {
+			t.Fatalf("%s %v", out, err)
+		}
+	})
 }

@@ -56,3 +56,54 @@ func TestJSONLines(t *testing.T) {
 		badCase{"[\"a\n\"]", 1, 2, "closed"},
 	)
 }
+
+func TestGo(t *testing.T) {
+	accept(t, "go",
+		"package a\n", "// c\npackage a\n\nimport \"fmt\"\n\nfunc F() { fmt.Println() }\n", "package a\ntype T[K comparable, V any] map[K]V\n",
+		"package a\nvar x = []int{1, 2}\n", "package a\nconst (\n\tA = iota\n\tB\n)\n", "package a\nfunc f() (int, error) { return 0, nil }\n",
+		"package a\ntype I interface{ ~int | string }\n", "package a\nvar s = `raw\n\\`\n", "package a\nfunc f() { for i := range 3 { _ = i } }\n",
+		"package a\nfunc f() {\nl:\n\tgoto l\n}\n", "package a; var undefined = nowhere\n",
+	)
+	reject(t, "go",
+		badCase{"", 1, 1, "expected 'package'"},
+		badCase{"func f() {}\n", 1, 1, "expected 'package'"},
+		badCase{"package a\nfunc f() {\n", 3, 1, "expected '}'"},
+		badCase{"package a\nfunc f( {}\n", 2, 9, "expected"},
+		badCase{"package a\nvar x = \n", 3, 1, "expected"},
+		badCase{"package a\nvar s = \"x\n", 2, 9, "string literal not terminated"},
+		badCase{"package a\nvar s = `x\n", 2, 9, "raw string literal not terminated"},
+		badCase{"package a\n/* x\n", 2, 1, "comment not terminated"},
+		badCase{"package a\nfunc f() { if x { }\n", 3, 1, "expected"},
+		badCase{"package a\nimport fmt; import 1\n", 2, 11, "import path"},
+		badCase{"package a\nvar c = 'ab'\n", 2, 9, "rune literal"},
+		badCase{"package a\nvar n = 08\n", 2, 10, "invalid digit"},
+		badCase{"package a\n\n//line x.go:100\nvar = 1\n", 4, 5, "expected"},
+	)
+}
+
+func TestMarkdown(t *testing.T) {
+	accept(t, "markdown",
+		"", "# Title\n\ntext [ { ( _ * `\n", "---\ntitle: x\ntags: [a, b]\n---\n# T\n", "---\na: 1\n...\ntext\n", "---\n---\ntext\n",
+		"text\n\n---\n\nmore\n", "```go\nx\n```\n", "~~~\n```\n~~~\n", "````\n```\n````\n", "- item\n\n    ```\n    x\n    ```\n",
+		"```inline``` text\n", "    ```\n    an indented block\n", "> ```\n> x\n\nafter the quote\n",
+	)
+	reject(t, "markdown",
+		badCase{"---\ntitle: x\n# T\n", 1, 1, "front matter"},
+		badCase{"---", 1, 1, "never closed"},
+		badCase{"---\n---x\n", 1, 1, "never closed"},
+		badCase{"---\na: 1\na: 2\n---\n", 3, 1, "already defined"},
+		badCase{"---\na: [1\n---\n", 2, 4, ""},
+		badCase{"---\na: \"x\n---\n", 2, 4, ""},
+		badCase{"---\na: b: c\n---\n", 2, 4, "mapping value"},
+		badCase{"---\na:\n\tb: 1\n---\n", 3, 1, "cannot start"},
+		badCase{"---\na: 1\n b: 2\n---\ntext\n", 3, 3, ""},
+		badCase{"---\n- a\nb: 1\n---\ntext\n", 3, 1, ""},
+	)
+	warn(t, "markdown",
+		badCase{"text\n```go\nx\n", 2, 1, "the code fence opened at line 2 is never closed"},
+		badCase{"~~~\n```\n", 1, 1, "never closed"},
+		badCase{"````\n```\n", 1, 1, "never closed"},
+		badCase{"---\na: 1\n---\n```\n", 4, 1, "opened at line 4"},
+		badCase{"```\n``` x\n", 1, 1, "never closed"},
+	)
+}

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // badCase is a text with one mistake that must be reported at its place.
@@ -141,4 +144,109 @@ func ExampleCheck() {
 	r := Check(Detect("", "settings.json", nil), []byte("{\n  \"a\": 1,\n}"))
 	fmt.Println(r.Format, r.Valid, r.Problems)
 	// Output: json false [{2 9 invalid character '}' looking for beginning of object key string; a trailing comma error}]
+}
+
+// FuzzLinear: no checker does more than linear work, of what it counts, of
+// memory, or of time, also in front matter.
+func FuzzLinear(f *testing.F) {
+	long := "k#: " + strings.Repeat("v", 80) + "\n"
+	seeds := append(append(common, hostile...), "k#: v\r\n", "k#:\n  a: b\n", "&a# k#: v\n", "? k#\n", "k# = 1\n", "[t#]\nk = 1\n", "a.k#.c = {d = 1}\n", "a = [ … ]\n", "\"k#\": 1, ", "from k# import (a, b)\n", "a: \"b\t", "a: |\n\n", long, "  "+long)
+	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, seeds, func(text []byte) (work int) {
+		for _, l := range languages() {
+			format := l.name
+			Check(format, text)
+			work += workFor(format, text)
+		}
+		front := append(append([]byte("---\n"), text...), "\n---\n"...)
+		Check("markdown", front)
+		Check("yaml", []byte("{"+string(text)+"}"))
+		Check("yaml", []byte("["+string(text)+"]"))
+		Detect("", "", text)
+		return work + workFor("markdown", front)
+	})
+}
+
+func TestDetect(t *testing.T) {
+	for _, c := range []struct{ hint, path, content, want string }{
+		{"json", "a.yaml", "---", "json"},
+		{" .PY ", "", "", "python"},
+		{"auto", "a.toml", "", "toml"},
+		{"rust", "a.py", "{", Unknown},
+		{"", "a.json", "", "json"},
+		{"", "a.ndjson", "", "jsonl"},
+		{"", "a.JSONL", "", "jsonl"},
+		{"", "dir.go/a.yml", "", "yaml"},
+		{"", `dir\a.YAML`, "", "yaml"},
+		{"", "a.tex", "", "latex"},
+		{"", "a.sty", "", "latex"},
+		{"", "a.cls", "", "latex"},
+		{"", "a.py", "{", "python"},
+		{"", "a.pyi", "", "python"},
+		{"", "a.go", "", "go"},
+		{"", "a.svg", "", "xml"},
+		{"", "a.xhtml", "", "xml"},
+		{"", "README.md", "---", "markdown"},
+		{"", "a.txt", "[1]", Unknown},
+		{"", "data", "\ufeff {\"a\": 1}", "json"},
+		{"", "data", "\n[\n[1]]", "json"},
+		{"", "data", "[true]", "json"},
+		{"", "config", "[core]\na = 1", Unknown},
+		{"", "config", "[[bin]]", Unknown},
+		{"", "template", "{{ a }}", Unknown},
+		{"", "template", "{% if a %}", Unknown},
+		{"", "x", "---\na: 1", "yaml"},
+		{"", "x", "----", Unknown},
+		{"", "x", "<?xml version='1.0'?>", "xml"},
+		{"", "x", "<p>", Unknown},
+		{"", "", "", Unknown},
+		{"", "x", "plain", Unknown},
+	} {
+		if got := Detect(c.hint, c.path, []byte(c.content)); got != c.want {
+			t.Errorf("Detect(%q, %q, %q) = %s, want %s", c.hint, c.path, c.content, got, c.want)
+		}
+	}
+}
+
+// fuzz runs one checker over anything: it must never panic and never report a
+// place outside the text.
+func fuzz(f *testing.F, format string, seeds ...string) {
+	for _, seed := range append(seeds, hostile...) {
+		f.Add([]byte(seed))
+		f.Add([]byte(seed + "\r\n" + seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) { verify(t, format, text) })
+}
+
+func FuzzJSON(f *testing.F) {
+	fuzz(f, "json", `{"a": [1, -2.5e3, "\ud83d\ude00", null], "b": {}}`, "\ufeff[NaN, 'x', // c\n]")
+}
+
+func FuzzJSONLines(f *testing.F) { fuzz(f, "jsonl", "{}\n[1]\n\n\"a\"") }
+
+func FuzzYAML(f *testing.F) {
+	fuzz(f, "yaml", "a: &x [1, {b: c}]\n---\n- *x\n- |\n  text\n- \"q\\n\"\n", "%YAML 1.2\n---\n? a\n: !!str b\n...\n")
+}
+
+func FuzzTOML(f *testing.F) {
+	fuzz(f, "toml", "[a.b]\nc = {d = [1, 2.5], e.f = 1979-05-27T07:32:00Z}\n[[g]]\nh = \"\"\"x\\\n  y\"\"\"\n'i' = 0x1F\n")
+}
+
+func FuzzXML(f *testing.F) {
+	fuzz(f, "xml", "<?xml version='1.0' encoding='latin1'?>\n<!DOCTYPE a [<!ENTITY b 'c'>]><a x='1'>&b;<b/></a>\n")
+}
+
+func FuzzGo(f *testing.F) {
+	fuzz(f, "go", "package a\n\nimport \"fmt\"\n\nfunc f[T any](x T) { fmt.Println(`a`, 'b', []T{x}) }\n", "package a\n//line b.go:10\nvar x = (")
+}
+
+func FuzzPython(f *testing.F) {
+	fuzz(f, "python", "@d\nasync def f(a: int = 1, *b) -> c:\n\tif a: return f'{b!r:>{c}}'\n\telse:\n\t\tx = [1,\n 2]\n", "match x:\n  case [1]: pass\n", "# coding: latin-1\n'\xe4'")
+}
+
+func FuzzLaTeX(f *testing.F) {
+	fuzz(f, "latex", "\\documentclass{a}\n\\begin{document}$a_b$ \\verb|x| \\url{a%b} \\[c\\] % d\n\\newcommand{\\e}{\\begin{f}}\\end{document}\n")
+}
+
+func FuzzMarkdown(f *testing.F) {
+	fuzz(f, "markdown", "---\na: 1\n---\n# T\n\n- b\n\n  ```go\n  c\n  ```\n> ~~~\n")
 }

@@ -1,12 +1,16 @@
 package transport
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +20,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
+	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // TestAFullQueueRefusesOnlyWhenNothingMoves: at the bound the reader waits, as
@@ -193,5 +198,70 @@ func TestNothingFollowsHalfALine(t *testing.T) {
 	lines := bytes.Split(out.got.Bytes(), []byte("\n"))
 	if len(lines) != 2 || !json.Valid(lines[0]) || len(lines[1]) == 0 || json.Valid(lines[1]) {
 		t.Errorf("%q", out.got.String())
+	}
+}
+
+// FuzzMessageLinear: finding the end of a message and its id, reading it as
+// stdio and HTTP do, and answering it takes work in proportion to its length.
+func FuzzMessageLinear(f *testing.F) {
+	s := testServer()
+	s.AddTool(mcp.NewTool("look"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		args, _ := Arguments(ctx)
+		return mcp.NewToolResultText(string(args)), nil
+	})
+	web := testbed.Must(s.NewHTTP(nil))(f)
+	loop := testbed.Must(s.newLoop(context.Background(), io.Discard))(f)
+	f.Cleanup(func() { loop.close() })
+	seeds := []string{`"id":#,`, `"params":{`, `{"id":`, `"method":"x",`, `{"jsonrpc":"2.0","id":#,"method":"ping"}` + "\n", `"_meta":{"k#":1},`}
+	testbed.FuzzLinear(f, 16<<10, 20*time.Microsecond, seeds, func(text []byte) int {
+		piece := string(text)
+		for in := bufio.NewReader(bytes.NewReader(text)); ; {
+			line, err := loop.line(in)
+			if parse(line); err != nil {
+				break
+			}
+		}
+		idAtFront(text)
+		idAtEnd(text)
+		for _, doc := range []string{
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look","arguments":{` + piece + `"z":1}}}`,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + piece + `"name":"look","arguments":{}}}`,
+			`{"jsonrpc":"2.0",` + piece + `"id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":[` + piece + `1],"method":"ping"}`,
+		} {
+			if m, wrong := parse([]byte(doc)); wrong == nil {
+				idOf(m.ID)
+			}
+			r := httptest.NewRequest("POST", "/mcp", nil)
+			web.parse(r, &posted{raw: []byte(doc)})
+			s.Handle(context.Background(), []byte(doc))
+		}
+		return 0
+	})
+}
+
+// TestAPanicOfARequestHasAnUnknownEffect: the panic may have come after the
+// call, and its value is not repeated.
+func TestAPanicOfARequestHasAnUnknownEffect(t *testing.T) {
+	h := testbed.Must(testServer().NewHTTP(&HTTPOptions{NoAuth: true}))(t)
+	defer h.Shutdown(t.Context())
+	answer := httptest.NewRecorder()
+	func() {
+		w := &guardWriter{ResponseWriter: answer, control: http.NewResponseController(answer)}
+		defer h.contain(w)
+		panic("the secret content")
+	}()
+	var m struct {
+		Error struct{ Data json.RawMessage }
+	}
+	json.Unmarshal(answer.Body.Bytes(), &m)
+	if err := spec.ValidateEnvelope(m.Error.Data); err != nil {
+		t.Fatalf("%v: %s", err, answer.Body)
+	}
+	var e struct {
+		Context struct{ Reason, Effect string }
+	}
+	json.Unmarshal(m.Error.Data, &e)
+	if answer.Code != 500 || e.Context.Reason != "internal_error" || e.Context.Effect != "unknown" || strings.Contains(answer.Body.String(), "secret") {
+		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 }
