@@ -92,7 +92,7 @@ func (w *Workspaces) roots(session string) (list []string) {
 	declared := w.declared[session]
 	w.mu.Unlock()
 	for _, dir := range declared {
-		if real, err := filepath.EvalSymlinks(dir); err == nil && slices.ContainsFunc(allowed, func(in string) bool { return contains(in, real) }) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && slices.ContainsFunc(allowed, func(in string) bool { return relpath.Contains(in, real) }) {
 			add(real)
 		}
 	}
@@ -115,11 +115,6 @@ func (w *Workspaces) box(ctx context.Context, h *host, root string) (*toolbox.To
 	}
 	w.stores, w.boxes[root] = append(w.stores, s), toolbox.New(s, h.boxOptions())
 	return w.boxes[root], nil
-}
-
-func contains(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // names returns short names of roots, by which a call can name them: the name of the
@@ -230,7 +225,7 @@ func chosen(t ToolInfo, roots []string, args map[string]json.RawMessage) (string
 func innermost(roots []string, p string) (in string) {
 	for _, way := range []string{relpath.Resolved(p), filepath.Clean(p)} {
 		for _, root := range roots {
-			if contains(root, way) && len(root) > len(in) {
+			if relpath.Contains(root, way) && len(root) > len(in) {
 				in = root
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -71,11 +70,10 @@ func (a *app) inWorkspace() string {
 	if err != nil {
 		return ""
 	}
-	rel, err := filepath.Rel(absolute(a.set.root), relpath.Resolved(here))
-	if err != nil || rel == "." || !filepath.IsLocal(rel) {
-		return ""
+	if rel, ok := relpath.Below(absolute(a.set.root), relpath.Resolved(here)); ok && rel != "." {
+		return rel
 	}
-	return filepath.ToSlash(rel)
+	return ""
 }
 
 // runCommand runs the command with the streams of this process.

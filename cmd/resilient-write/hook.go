@@ -241,12 +241,12 @@ func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w ho
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(h.Dir, file)
 	}
-	rel, err := filepath.Rel(root, relpath.Resolved(file))
-	if err != nil || !filepath.IsLocal(rel) {
+	rel, ok := relpath.Below(root, relpath.Resolved(file))
+	if !ok {
 		return ""
 	}
-	_, err = s.SafeWrite(rw.WithVia(ctx, rw.Via{Client: h.Host, Thread: h.Session}), rw.SafeWriteRequest{
-		Path: filepath.ToSlash(rel), Content: []byte(w.Text), Mode: rw.ModeOverwrite, AllowShrink: true, Force: true, Call: rw.Call{DryRun: true},
+	_, err := s.SafeWrite(rw.WithVia(ctx, rw.Via{Client: h.Host, Thread: h.Session}), rw.SafeWriteRequest{
+		Path: rel, Content: []byte(w.Text), Mode: rw.ModeOverwrite, AllowShrink: true, Force: true, Call: rw.Call{DryRun: true},
 	})
 	var e *rw.Error
 	if !errors.As(err, &e) || !slices.Contains(denied, e.Detail) {

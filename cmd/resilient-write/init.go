@@ -18,6 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
@@ -381,7 +382,7 @@ func (s *setup) file(path string) (*edited, error) {
 	if err != nil {
 		return nil, err
 	}
-	if contains(s.place.Project, path) && !contains(s.place.Project, real) {
+	if relpath.Contains(s.place.Project, path) && !relpath.Contains(s.place.Project, real) {
 		return nil, errors.New("it is, or lies behind, a link that leads out of the project")
 	}
 	path = real
@@ -412,12 +413,6 @@ func behindLinks(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), err
 }
 
-// contains reports whether a path is a directory or lies below it.
-func contains(dir, path string) bool {
-	rest, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rest)
-}
-
 func readConfig(path string) (string, error) {
 	data, err := durable.ReadRegular(path, maxConfig)
 	return string(data), err
@@ -427,11 +422,11 @@ func readConfig(path string) (string, error) {
 func (s *setup) shown(path string) string { return shownPath(s.place, path) }
 
 func shownPath(p clients.Place, path string) string {
-	if rest, err := filepath.Rel(p.Project, path); err == nil && filepath.IsLocal(rest) {
-		return filepath.ToSlash(rest)
+	if rest, ok := relpath.Below(p.Project, path); ok {
+		return rest
 	}
-	if rest, err := filepath.Rel(p.Home, path); err == nil && filepath.IsLocal(rest) {
-		return "~/" + filepath.ToSlash(rest)
+	if rest, ok := relpath.Below(p.Home, path); ok {
+		return "~/" + rest
 	}
 	return filepath.Base(path)
 }
@@ -576,7 +571,7 @@ func (f *edited) write(p clients.Place) error {
 		return err
 	}
 	perm, dirPerm := fs.FileMode(0o644), fs.FileMode(0o755)
-	if !contains(p.Project, f.path) {
+	if !relpath.Contains(p.Project, f.path) {
 		perm, dirPerm = 0o600, 0o700
 	}
 	if info, err := os.Stat(f.path); err == nil {

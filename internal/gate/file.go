@@ -54,8 +54,8 @@ func placeOf(root, place string) policyPlace {
 		at.place = filepath.Join(root, at.place)
 	}
 	at.name = filepath.Base(at.place)
-	if rel, err := filepath.Rel(root, at.place); err == nil && filepath.IsLocal(rel) {
-		at.name = filepath.ToSlash(rel)
+	if rel, ok := relpath.Below(root, at.place); ok {
+		at.name = rel
 	}
 	return at
 }
@@ -377,8 +377,8 @@ const maxLinks = 40
 // resolve to, whether they exist or not. A user who can create one of them could
 // prevent the file from being read, or put another one in its place.
 func wayTo(root, place string) (names []string) {
-	if rel, err := filepath.Rel(root, place); err == nil && filepath.IsLocal(rel) {
-		names = append(names, filepath.ToSlash(rel))
+	if rel, ok := relpath.Below(root, place); ok {
+		names = append(names, rel)
 	}
 	cur := filepath.VolumeName(place) + string(filepath.Separator)
 	rest := strings.Split(filepath.Clean(place)[len(filepath.VolumeName(place)):], string(filepath.Separator))
@@ -393,8 +393,8 @@ func wayTo(root, place string) (names []string) {
 			continue
 		}
 		next := filepath.Join(cur, part)
-		if rel, err := filepath.Rel(root, next); err == nil && rel != "." && filepath.IsLocal(rel) {
-			names = append(names, filepath.ToSlash(rel))
+		if rel, ok := relpath.Below(root, next); ok && rel != "." {
+			names = append(names, rel)
 		}
 		target, err := os.Readlink(next)
 		if err != nil {

@@ -96,11 +96,9 @@ func (l *Layer) repositoryAt(top string) *repository {
 // workspace may be there.
 func (r *repository) keep(root, name string) {
 	for _, name := range []string{name, realDir(name)} {
-		rel, err := filepath.Rel(root, name)
-		if err != nil || rel == "." || !filepath.IsLocal(rel) {
-			continue
+		if rel, ok := relpath.Below(root, name); ok && rel != "." {
+			r.paths = append(r.paths, relpath.Key(rel))
 		}
-		r.paths = append(r.paths, relpath.Key(filepath.ToSlash(rel)))
 	}
 	d, err := fsx.OpenRoot(name)
 	if err != nil {

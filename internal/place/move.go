@@ -17,6 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/slotdir"
 )
 
@@ -68,7 +69,7 @@ var (
 
 // Move moves a store from a directory to a place that is open.
 func Move(from string, to Opened) error {
-	if up := real(filepath.Dir(to.Path)); below(up, real(from)) {
+	if up := real(filepath.Dir(to.Path)); relpath.Contains(real(from), up) {
 		return ErrInside
 	}
 	old, err := fsx.OpenRoot(filepath.Dir(from))

@@ -26,6 +26,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // Kind is the kind of location of a state directory.
@@ -239,14 +240,14 @@ func led(top, dot string) (common, admin string) {
 	}
 	to := readSmall(filepath.Join(admin, gitdir.Common))
 	if to == "" { // a submodule
-		if below(admin, top) || real(gitdir.WorkTree(admin)) != top {
+		if relpath.Contains(top, admin) || real(gitdir.WorkTree(admin)) != top {
 			return "", ""
 		}
 		return admin, ""
 	}
 	common = real(under(admin, to))
 	back := under(admin, readSmall(filepath.Join(admin, "gitdir")))
-	if common == "" || below(common, top) || filepath.Join(common, "worktrees", filepath.Base(admin)) != admin || real(back) != dot {
+	if common == "" || relpath.Contains(top, common) || filepath.Join(common, "worktrees", filepath.Base(admin)) != admin || real(back) != dot {
 		return "", ""
 	}
 	return common, admin
@@ -617,9 +618,4 @@ func under(dir, name string) string {
 		return name
 	}
 	return filepath.Join(dir, name)
-}
-
-func below(name, dir string) bool {
-	rel, err := filepath.Rel(dir, name)
-	return err == nil && filepath.IsLocal(rel)
 }

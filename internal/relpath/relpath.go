@@ -9,6 +9,7 @@ package relpath
 import (
 	"errors"
 	"path"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -218,4 +219,17 @@ func (d *Dirs) Close() error {
 	}
 	d.open = nil
 	return nil
+}
+
+// Below returns the path of a file relative to a directory that is above it, or is the
+// file itself, with slashes. ok is false for a file that is elsewhere.
+func Below(dir, file string) (rel string, ok bool) {
+	rel, err := filepath.Rel(dir, file)
+	return filepath.ToSlash(rel), err == nil && filepath.IsLocal(rel)
+}
+
+// Contains reports whether a file is a directory or is below it.
+func Contains(dir, file string) bool {
+	_, ok := Below(dir, file)
+	return ok
 }

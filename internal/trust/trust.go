@@ -17,6 +17,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // Record states that the policy file with a hash may weaken the rules of a workspace.
@@ -66,7 +67,7 @@ func open(root string) (fsx.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rel, err := filepath.Rel(root, real); root != "" && err == nil && filepath.IsLocal(rel) {
+	if root != "" && relpath.Contains(root, real) {
 		return nil, ErrInside
 	}
 	d, err := fsx.OpenRoot(real)
