@@ -11,12 +11,9 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"os"
-	"os/exec"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
-	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
 const session = "quarterly-report"
@@ -31,19 +28,15 @@ var report = []string{
 }
 
 func main() {
-	if dir := os.Getenv("CHUNKED_DIE_IN"); dir != "" {
-		die(dir)
-		return
+	if !demo.Crashes(die) {
+		demo.Main("chunked", run)
 	}
-	demo.Main("chunked", run)
 }
 
 func run(out io.Writer, dir string) error {
 	// The first process sends the chunks and dies within the third.
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), "CHUNKED_DIE_IN="+dir)
-	if err := child.Run(); err == nil {
-		return errors.New("the first process did not die")
+	if err := demo.Crash(dir); err != nil {
+		return err
 	}
 
 	ctx := context.Background()
@@ -114,15 +107,7 @@ func die(dir string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	published := 0
-	failpoint.Arm(func(point string) {
-		if point != string(rw.StagePublish) {
-			return
-		}
-		if published++; published == 3 {
-			os.Exit(3)
-		}
-	})
+	demo.DieAt(string(rw.StagePublish), 3)
 	next := 1
 	for _, piece := range report {
 		sent, err := store.ChunkAppend(ctx, rw.ChunkAppendRequest{

@@ -13,20 +13,16 @@ import (
 	"io"
 	"log"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
-	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
 func main() {
-	if dir := os.Getenv("QUICKSTART_CRASH_IN"); dir != "" {
-		crash(dir)
-		return
+	if !demo.Crashes(crash) {
+		demo.Main("quickstart", run)
 	}
-	demo.Main("quickstart", run)
 }
 
 func run(out io.Writer, dir string) error {
@@ -74,10 +70,8 @@ func run(out io.Writer, dir string) error {
 
 	// A child process dies after its commit is recorded and before its file is
 	// published.
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), "QUICKSTART_CRASH_IN="+dir)
-	if err := child.Run(); err == nil {
-		return errors.New("the child did not crash")
+	if err := demo.Crash(dir); err != nil {
+		return err
 	}
 	before, err := os.ReadFile(filepath.Join(dir, "docs", "plan.md"))
 	if err != nil {
@@ -116,10 +110,6 @@ func crash(dir string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	failpoint.Arm(func(point string) {
-		if point == string(rw.StagePublish) {
-			os.Exit(3)
-		}
-	})
+	demo.DieAt(string(rw.StagePublish), 1)
 	store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "docs/plan.md", Content: []byte("# Plan C\n"), Mode: rw.ModeOverwrite, AllowShrink: true})
 }

@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 )
 
 // The test binary is its own crashing child.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("QUICKSTART_CRASH_IN"); dir != "" {
-		crash(dir)
-		return
+	if !demo.Crashes(crash) {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
 }
 
 const want = `created   docs/plan.md  7 bytes, HASH

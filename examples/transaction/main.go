@@ -17,20 +17,16 @@ import (
 	"io/fs"
 	"log"
 	"os"
-	"os/exec"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
-	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
 func main() {
-	if dir := os.Getenv("TRANSACTION_CRASH_IN"); dir != "" {
-		crash(dir)
-		return
+	if !demo.Crashes(crash) {
+		demo.Main("transaction", run)
 	}
-	demo.Main("transaction", run)
 }
 
 // project is the initial workspace.
@@ -82,10 +78,8 @@ func run(out io.Writer, dir string) error {
 	}
 
 	// A child process dies after the commit point, between two files.
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), "TRANSACTION_CRASH_IN="+dir)
-	if err := child.Run(); child.ProcessState.ExitCode() != crashed {
-		return fmt.Errorf("the child did not crash: %v", err)
+	if err := demo.Crash(dir); err != nil {
+		return err
 	}
 	show(out, "after the crash", dir)
 
@@ -140,9 +134,6 @@ func show(out io.Writer, title, dir string) {
 	})
 }
 
-// crashed is the exit code of the child.
-const crashed = 3
-
 // crash runs the transaction and exits at once, without any cleanup, when three
 // of its files are published.
 func crash(dir string) {
@@ -151,14 +142,6 @@ func crash(dir string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	inPlace := 0
-	failpoint.Arm(func(point string) {
-		if point != "publish.next" {
-			return
-		}
-		if inPlace++; inPlace == 3 {
-			os.Exit(crashed)
-		}
-	})
+	demo.DieAt("publish.next", 3)
 	store.Tx(ctx, rename("lib.Calc(2, 3)"))
 }

@@ -3,12 +3,16 @@ package demo
 
 import (
 	"bytes"
-	"hash/crc32"
+	"fmt"
 	"io"
 	"io/fs"
 	"log"
 	"os"
+	"os/exec"
 	"path"
+
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
 // Main runs an example in a temporary directory.
@@ -23,19 +27,54 @@ func Main(name string, run func(out io.Writer, dir string) error) {
 	}
 }
 
+// crashIn is the variable with the directory of a process that is to crash.
+const crashIn = "EXAMPLE_CRASH_IN"
+
+// crashed is the exit code of such a process.
+const crashed = 3
+
+// Crashes runs crash if this process is one that [Crash] started.
+func Crashes(crash func(dir string)) bool {
+	dir := os.Getenv(crashIn)
+	if dir != "" {
+		crash(dir)
+	}
+	return dir != ""
+}
+
+// Crash runs this program again, as a process that dies at work in a directory.
+func Crash(dir string) error {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), crashIn+"="+dir)
+	if err := child.Run(); child.ProcessState.ExitCode() != crashed {
+		return fmt.Errorf("the child did not crash: %v", err)
+	}
+	return nil
+}
+
+// DieAt ends this process, without any cleanup, when it comes to a point of a write for
+// the nth time.
+func DieAt(point string, n int) {
+	failpoint.Arm(func(at string) {
+		if at != point {
+			return
+		}
+		if n--; n == 0 {
+			os.Exit(crashed)
+		}
+	})
+}
+
 // Secret returns a token that was never issued but has the correct format, so
 // that no file contains one: 30 characters and their checksum.
 func Secret(seed uint32) string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	random, sum := make([]byte, 30), make([]byte, 6)
+	random := make([]byte, 30)
 	for i, x := 0, seed; i < len(random); i++ {
 		x = x*1664525 + 1013904223
 		random[i] = digits[(x>>16)%62]
 	}
-	for i, x := len(sum)-1, crc32.ChecksumIEEE(random); i >= 0; i, x = i-1, x/62 {
-		sum[i] = digits[x%62]
-	}
-	return "gh" + "p_" + string(random) + string(sum)
+	return "gh" + "p_" + string(random) + scan.Checksum(string(random))
 }
 
 // Find returns the directories of a workspace in which a file contains text.
