@@ -527,7 +527,7 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 		return err
 	}
 	var all []*finisher
-	held := 0
+	held, most := 0, s.finishAtOnce()
 	settle := func() error {
 		err := s.settleFinished(all)
 		for _, f := range all {
@@ -541,8 +541,8 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 			continue
 		}
 		dead := s.newDeadCommit(rec)
-		for part := range slices.Chunk(rec.Muts, s.finishAtOnce()) {
-			if held > 0 && held+len(part) > s.finishAtOnce() {
+		for part := range slices.Chunk(rec.Muts, most) {
+			if held > 0 && held+len(part) > most {
 				if err := settle(); err != nil {
 					return err
 				}
@@ -569,18 +569,7 @@ func (s *Engine) settleFinished(all []*finisher) error {
 		}
 	}
 	s.flushReplaced(all)
-	var marks []fsx.Dir
-	for _, f := range all {
-		mark, err := f.empty()
-		if err != nil {
-			return err
-		}
-		marks = append(marks, mark...)
-		if err := s.arrange(f.rec); err != nil {
-			return err
-		}
-	}
-	if err := s.syncMarks(marks); err != nil {
+	if err := s.emptyAll(all); err != nil {
 		return err
 	}
 	if s.FlushCopies() != nil {
@@ -592,6 +581,31 @@ func (s *Engine) settleFinished(all []*finisher) error {
 		}
 	}
 	return nil
+}
+
+// emptyAll empties the slots of several finishers, concurrently.
+func (s *Engine) emptyAll(all []*finisher) error {
+	if done, err := s.shareHistory(); err == nil { // for all of them
+		defer done()
+	}
+	var each []func() error
+	for _, f := range all {
+		each = append(each, f.empty)
+	}
+	if err := s.Together(each...); err != nil {
+		return err
+	}
+	var marks []fsx.Dir
+	for _, f := range all {
+		marks = append(marks, f.marks...)
+		if f.skipped {
+			f.out.Warn(call.WarnHistorySkipped)
+		}
+		if err := s.arrange(f.rec); err != nil {
+			return err
+		}
+	}
+	return s.syncMarks(marks)
 }
 
 // flushReplaced makes the files that the slots have received durable, all at once,

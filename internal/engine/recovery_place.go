@@ -50,6 +50,8 @@ type finisher struct {
 	muts        []journal.Mutation
 	first, last bool // mutations of the commit are among them
 	parts       []*recovered
+	marks       []fsx.Dir // of slots whose removal is to be durable
+	skipped     bool      // a version could not be kept
 }
 
 func (f *finisher) close() {
@@ -130,22 +132,21 @@ func (f *finisher) flush(seen map[inode]bool) error {
 	return nil
 }
 
-// empty empties the slots. It returns the directories of those whose removal is to
-// be durable.
-func (f *finisher) empty() (marks []fsx.Dir, err error) {
+// empty empties the slots.
+func (f *finisher) empty() error {
 	for _, p := range f.parts {
 		if m := p.m; p.reason == "" && m.Class == "" && m.SHA256 != "" {
 			f.s.Heads.add(&head{sha: m.SHA256, size: m.Bytes, path: m.Identity(), rev: m.Rev, seq: f.rec.Seq})
 		}
 		mark, err := p.empty()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if (mark || f.again) && p.ch != nil && p.ch.Slot.Dir != nil {
-			marks = append(marks, p.ch.Slot.Dir)
+			f.marks = append(f.marks, p.ch.Slot.Dir)
 		}
 	}
-	return marks, nil
+	return nil
 }
 
 // recovered is one mutation of the commit.
@@ -501,15 +502,16 @@ func (p *recovered) empty() (mark bool, err error) {
 	if p.ch == nil || p.left {
 		return false, nil
 	}
-	slot := p.ch.Slot
-	held, err := slot.Holds()
-	if err != nil {
-		return false, err
+	slot, held := p.ch.Slot, publish.Other
+	if p.replaced == nil {
+		if held, err = slot.Holds(); err != nil {
+			return false, err
+		}
 	}
 	if held == publish.Other && p.keepsOld() {
 		x := spent{slot: slot, old: p.m.PrevSHA256, held: p.replaced, check: true, flushed: p.flushed, path: p.m.Identity(), seq: p.f.rec.Seq}
 		if p.f.s.keep(x) != nil {
-			p.f.out.Warn(call.WarnHistorySkipped)
+			p.f.skipped = true
 			return false, nil
 		}
 	} else if err := slot.Remove(); err != nil {
