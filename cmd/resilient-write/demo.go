@@ -50,7 +50,7 @@ func demonstrate(ctx context.Context) (out demoReply, err error) {
 		return out, err
 	}
 	defer os.RemoveAll(dir)
-	s, err := rw.Open(ctx, dir, &rw.Options{Gate: rw.GateOfAgents, Sync: rw.SyncOff})
+	s, err := rw.Open(ctx, dir, &rw.Options{Gate: rw.GateOfAgents, Sync: rw.SyncOff, StateDir: ".resilient_write"})
 	if err != nil {
 		return out, err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -38,14 +39,7 @@ func main() {
 		}
 		return
 	}
-	temp, err := os.MkdirTemp("", "host")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(temp)
-	if err := run(ctx, os.Stdout, temp); err != nil {
-		log.Fatal(err)
-	}
+	demo.Main("host", func(out io.Writer, dir string) error { return run(ctx, out, dir) })
 }
 
 // tickets is the domain of the host: at most one ticket is open.

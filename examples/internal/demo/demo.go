@@ -3,6 +3,7 @@ package demo
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,16 +16,27 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
-// Main runs an example in a temporary directory.
+// Main runs an example in a temporary directory. The state of its stores is in another
+// one.
 func Main(name string, run func(out io.Writer, dir string) error) {
-	dir, err := os.MkdirTemp("", name)
+	err := within(name, func(dir string) error {
+		return within(name+"-state", func(state string) error {
+			os.Setenv("XDG_STATE_HOME", state)
+			return run(os.Stdout, dir)
+		})
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	if err := run(os.Stdout, dir); err != nil {
-		log.Fatal(err)
+}
+
+// within calls run with a new directory, and removes that.
+func within(name string, run func(dir string) error) error {
+	dir, err := os.MkdirTemp("", name)
+	if err != nil {
+		return err
 	}
+	return errors.Join(run(dir), os.RemoveAll(dir))
 }
 
 // crashIn is the variable with the directory of a process that is to crash.
