@@ -2,8 +2,7 @@ package needle
 
 import (
 	"bytes"
-	"strconv"
-	"unicode/utf16"
+	"encoding/json"
 	"unicode/utf8"
 )
 
@@ -15,176 +14,95 @@ import (
 // numbers may change either. nil means that everything may. A match in a part that must
 // not change, or one that extends beyond the inside of a string, is ErrStructure.
 func (n *Needle) MaskJSON(text []byte, fixed func(field string) bool) ([]byte, bool, error) {
-	m := masker{n: n, in: text, fixed: fixed}
-	for m.at < len(text) {
-		if err := m.token(); err != nil {
-			return nil, false, err
-		}
-	}
-	if m.out == nil {
-		if n.Within(text) {
-			return nil, false, ErrStructure
-		}
-		return text, false, nil
-	}
-	if n.Within(m.out) {
-		return nil, false, ErrStructure
-	}
-	return m.out, true, nil
-}
-
-// masker goes through one JSON text.
-type masker struct {
-	n     *Needle
-	in    []byte
-	out   []byte // nil while nothing has changed
-	at    int
-	fixed func(string) bool
-
-	nest  []byte // '{' or '[' of each open object or array
-	names bool   // the next string is the name of a field
-	field string // the field whose value follows
-}
-
-func (m *masker) token() error {
-	switch c := m.in[m.at]; {
-	case c == '{' || c == '[':
-		m.nest = append(m.nest, c)
-		m.names = c == '{'
-	case c == '}' || c == ']':
-		if len(m.nest) > 0 {
-			m.nest = m.nest[:len(m.nest)-1]
-		}
-		m.names = false
-	case c == ',':
-		m.names = len(m.nest) > 0 && m.nest[len(m.nest)-1] == '{'
-	case c == '"':
-		return m.literal()
-	case c == '-' || c >= '0' && c <= '9':
-		return m.number()
-	}
-	m.at++
-	return nil
-}
-
-// literal masks one string.
-func (m *masker) literal() error {
-	from := m.at + 1
-	end := from
-	for end < len(m.in) && m.in[end] != '"' {
-		if m.in[end] == '\\' {
-			end++
-		}
-		end++
-	}
-	end = min(end, len(m.in))
-	m.at = end + 1
-	raw := m.in[from:end]
-	name := m.names
-	if m.names {
-		m.names, m.field = false, string(raw)
-	}
-	plain, starts := unescape(raw)
-	spans := m.n.Find(plain)
-	if len(spans) == 0 {
-		return nil
-	}
-	if m.fixed != nil && (name || m.fixed(m.field)) {
-		return ErrStructure
-	}
-	for _, s := range spans {
-		to := len(raw)
-		if s.To < len(starts) {
-			to = starts[s.To]
-			for i := s.To; to == starts[s.To-1] && i < len(starts); i++ {
-				to = starts[i] // the match ends inside of an escape
+	out := bytes.Clone(text)
+	changed, field := false, ""
+	for at := 0; at < len(text); at++ {
+		from, isString, isName := at, text[at] == '"', false
+		switch {
+		case isString:
+			from++
+			for at++; at < len(text) && text[at] != '"'; at++ {
+				if text[at] == '\\' {
+					at++
+				}
 			}
-			if to == starts[s.To-1] {
-				to = len(raw)
+			at = min(at, len(text)-1)
+			if isName = bytes.HasPrefix(bytes.TrimLeft(text[at+1:], " \t\r\n"), []byte(":")); isName {
+				field = string(text[from:at])
 			}
-		}
-		m.write(from+starts[s.From], from+to)
-	}
-	return nil
-}
-
-func (m *masker) write(from, to int) {
-	if m.out == nil {
-		m.out = bytes.Clone(m.in)
-	}
-	fill(m.out[from:to])
-}
-
-// number masks the digits of a number.
-func (m *masker) number() error {
-	from := m.at
-	for m.at < len(m.in) && bytes.IndexByte([]byte("+-.0123456789eE"), m.in[m.at]) >= 0 {
-		m.at++
-	}
-	if !m.n.Within(m.in[from:m.at]) {
-		return nil
-	}
-	if m.fixed != nil {
-		return ErrStructure
-	}
-	if m.out == nil {
-		m.out = bytes.Clone(m.in)
-	}
-	for i := from; i < m.at; i++ {
-		if c := m.out[i]; c >= '0' && c <= '9' {
-			m.out[i] = '1'
-		}
-	}
-	return nil
-}
-
-// unescape returns the unescaped inside of a string and, for each of its bytes, the
-// offset at which the escaped form begins.
-func unescape(raw []byte) (plain []byte, starts []int) {
-	for i := 0; i < len(raw); {
-		from := i
-		if raw[i] != '\\' || i+1 >= len(raw) {
-			plain, starts = append(plain, raw[i]), append(starts, from)
-			i++
+		case inNumber(text[at]):
+			for at++; at < len(text) && inNumber(text[at]); at++ {
+			}
+		default:
 			continue
 		}
-		r := rune(raw[i+1])
-		i += 2
-		switch r {
-		case 'n':
-			r = '\n'
-		case 't':
-			r = '\t'
-		case 'r':
-			r = '\r'
-		case 'b':
-			r = '\b'
-		case 'f':
-			r = '\f'
-		case 'u':
-			r = hexRune(raw, i)
-			i = min(i+4, len(raw))
-			if utf16.IsSurrogate(r) && i+1 < len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
-				if both := utf16.DecodeRune(r, hexRune(raw, i+2)); both != utf8.RuneError {
-					r, i = both, min(i+6, len(raw))
+		if hit := n.maskToken(out[from:at], isString); hit && fixed != nil && (!isString || isName || fixed(field)) {
+			return nil, false, ErrStructure
+		} else if hit {
+			changed = true
+		}
+	}
+	if n.Within(out) {
+		return nil, false, ErrStructure
+	}
+	return out, changed, nil
+}
+
+func inNumber(c byte) bool { return c >= '0' && c <= '9' || bytes.IndexByte([]byte("+-.eE"), c) >= 0 }
+
+// maskToken overwrites the matches in the inside of a string, or a number that has one.
+func (n *Needle) maskToken(token []byte, isString bool) (hit bool) {
+	if !isString {
+		if hit = n.Within(token); hit {
+			for i, c := range token {
+				if c >= '0' && c <= '9' {
+					token[i] = '1'
 				}
 			}
 		}
-		for _, b := range utf8.AppendRune(nil, r) {
-			plain, starts = append(plain, b), append(starts, from)
-		}
+		return hit
 	}
-	return plain, starts
+	plain, starts := unescape(token)
+	spans := n.Find(plain)
+	for _, s := range spans {
+		to := s.To
+		for starts[to] == starts[s.To-1] {
+			to++ // the match ends inside of an escape
+		}
+		fill(token[starts[s.From]:starts[to]])
+	}
+	return len(spans) > 0
 }
 
-// hexRune is the rune of the four digits at i.
-func hexRune(raw []byte, i int) rune {
-	if i+4 > len(raw) {
-		return utf8.RuneError
+// unescape returns the unescaped inside of a string, the offset at which the escaped form
+// of each of its bytes begins, and that of its end.
+func unescape(raw []byte) (plain []byte, starts []int) {
+	for i := 0; i < len(raw); {
+		unit, n := raw[i:i+1], 1
+		if raw[i] == '\\' {
+			unit, n = escape(raw[i:])
+		}
+		plain = append(plain, unit...)
+		for range len(unit) {
+			starts = append(starts, i)
+		}
+		i += n
 	}
-	v, err := strconv.ParseUint(string(raw[i:i+4]), 16, 32)
-	if err != nil {
-		return utf8.RuneError
+	return plain, append(starts, len(raw))
+}
+
+// escape returns what the escape is for with which a text begins, and its length: that of
+// a pair of surrogates, of one character, or of one letter.
+func escape(raw []byte) ([]byte, int) {
+	var is string
+	lengths := []int{2}
+	if bytes.HasPrefix(raw, []byte(`\u`)) {
+		lengths = []int{12, 6}
 	}
-	return rune(v)
+	for _, n := range lengths {
+		if n <= len(raw) && json.Unmarshal([]byte(`"`+string(raw[:n])+`"`), &is) == nil && utf8.RuneCountInString(is) == 1 {
+			return []byte(is), n
+		}
+	}
+	return raw[:1], 1
 }
