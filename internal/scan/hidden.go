@@ -57,8 +57,11 @@ func init() {
 // bytes are passed over at a time where all of them are.
 func nextHidden(b []byte) (at, width int) {
 	for i := 0; i < len(b); {
+		for i+32 <= len(b) && (binary.LittleEndian.Uint64(b[i:])|binary.LittleEndian.Uint64(b[i+8:])|binary.LittleEndian.Uint64(b[i+16:])|binary.LittleEndian.Uint64(b[i+24:]))&highBits == 0 {
+			i += 32
+		}
 		if i+8 <= len(b) {
-			high := binary.LittleEndian.Uint64(b[i:]) & 0x8080808080808080
+			high := binary.LittleEndian.Uint64(b[i:]) & highBits
 			if high == 0 {
 				i += 8
 				continue

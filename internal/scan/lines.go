@@ -6,17 +6,6 @@ import (
 	"math/bits"
 )
 
-// lastNewline is the place of the last line feed of b, -1 for none.
-func lastNewline(b []byte) int {
-	for ; len(b) >= 8; b = b[:len(b)-8] {
-		x := binary.LittleEndian.Uint64(b[len(b)-8:]) ^ '\n'*eachByte
-		if hit := ^(x&lowBits + lowBits | x) & highBits; hit != 0 {
-			return len(b) - 1 - bits.LeadingZeros64(hit)>>3
-		}
-	}
-	return bytes.LastIndexByte(b, '\n')
-}
-
 // characters counts the code points of UTF-8 text: every byte but those that
 // go on with one.
 func characters(b []byte) int {

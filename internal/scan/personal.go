@@ -50,40 +50,67 @@ func (t *text) address(r *rule, pos, end int) {
 	t.add(r, from, to, from, to, Info)
 }
 
-// numbers looks for what has no keyword: the personal numbers, at every run
-// of digits.
+// numbers looks for what has no keyword: the personal numbers, at runs of digits.
 func (t *text) numbers() {
-	b := t.b
-	for i := t.nextDigit(0); i < len(b); i = t.nextDigit(i) {
-		if i >= 2 && upper(b[i-1]) && upper(b[i-2]) && (i == 2 || !isWord(b[i-3])) {
-			if end := t.account(i - 2); end > i {
-				i = end
-				continue
-			}
+	b, from := t.b, 0
+	for i := t.nextNumber(0); i < len(b); i = t.nextNumber(from) {
+		// The number begins with the first of its groups of digits.
+		for i > from && (digit(b[i-1]) || i-1 > from && (b[i-1] == ' ' || b[i-1] == '-') && digit(b[i-2])) {
+			i--
 		}
-		if i > 0 && isWord(b[i-1]) {
-			for i < len(b) && isWord(b[i]) {
-				i++ // the digits of a name
-			}
-			continue
-		}
-		if end := shortNumber(b, i); end > 0 {
-			i = end
-			continue
-		}
-		n := readNumber(b, i)
-		if !n.joined(b) {
-			t.number(&n)
-		}
-		i = n.end
+		from = t.numberAt(i)
 	}
 }
 
-// nextDigit is the place of the first digit from i; the length of the text when
-// there is none.
-func (t *text) nextDigit(i int) int {
-	for n := i >> 6; n < len(t.runs.digits); n++ {
-		if x := t.runs.digits[n] >> (i & 63); x != 0 {
+// numberAt judges the number that begins at i and returns where the search goes
+// on.
+func (t *text) numberAt(i int) int {
+	b := t.b
+	if i >= 2 && upper(b[i-1]) && upper(b[i-2]) && (i == 2 || !isWord(b[i-3])) {
+		if end := t.account(i - 2); end > i {
+			return end
+		}
+	}
+	if i > 0 && isWord(b[i-1]) {
+		return ahead(b, i, len(b), isWord) // the digits of a name
+	}
+	if end := shortNumber(b, i); end > 0 {
+		return end
+	}
+	n := readNumber(b, i)
+	if !n.joined(b) {
+		t.number(&n)
+	}
+	return n.end
+}
+
+// numberMarks finds the digits by which numbers show that are looked at: the
+// first one of another group, the ninth in a row, one after a sign, and the
+// second one after two capitals. The masks are of the bytes before.
+type numberMarks struct{ digit, two, four, eight, sign, apart, upper uint64 }
+
+// in sets a bit for each of the next bytes in marks.
+func (m *numberMarks) in(read []lanes, marks []uint64) {
+	digit, two, four, eight, sign, apart, upper := m.digit, m.two, m.four, m.eight, m.sign, m.apart, m.upper
+	for i := range marks {
+		l := &read[i]
+		d, s, u := l.digits(), l[laneToken]&l[lane1]&l[lane2], l[laneToken]&l[lane2]&^l[lane1]
+		a := ^l[laneToken] | s
+		upTo2 := d & (d<<1 | digit>>63)
+		upTo4 := upTo2 & (upTo2<<2 | two>>62)
+		upTo8 := upTo4 & (upTo4<<4 | four>>60)
+		group := (d<<2 | digit>>62) & (a<<1 | apart>>63)
+		marks[i] = d&(group|upTo8<<1|eight>>63|s<<1|sign>>63) | upTo2&(u<<2|upper>>62)&(u<<3|upper>>61)
+		digit, two, four, eight, sign, apart, upper = d, upTo2, upTo4, upTo8, s, a, u
+	}
+	*m = numberMarks{digit, two, four, eight, sign, apart, upper}
+}
+
+// nextNumber is the place of the first marked digit from i; the length of the
+// text when there is none.
+func (t *text) nextNumber(i int) int {
+	for n := i >> 6; n < len(t.runs.numbers); n++ {
+		if x := t.runs.numbers[n] >> (i & 63); x != 0 {
 			return i + bits.TrailingZeros64(x)
 		}
 		i = (n + 1) << 6

@@ -16,8 +16,12 @@ import (
 // three bytes. One of step 2 looks at every other position, which is faster,
 // and knows it by the rarest three bytes at an even offset and by the rarest at
 // an odd one, so that it meets a keyword wherever it begins.
+//
+// Where the processor can look up many bytes at a time, a filter for whole texts
+// is one of step 1 that has buckets. They find the places at which it looks.
 type prefilter struct {
 	step    int
+	buckets *buckets // nil for none
 	words   []word
 	longest int                  // length of the longest word
 	used    [1 << hashBits]uint8 // for a hash, a bit for the low bits of each byte that may follow
@@ -34,6 +38,8 @@ type word struct {
 	text   string // lower case
 	rules  []*rule
 	starts bool // all its rules want it at the beginning of a word
+	order  int
+	known  [2]int // offsets of the bytes that a filter of step 2 knows it by
 }
 
 func (w *word) add(r *rule) {
@@ -69,8 +75,24 @@ func hash3(x uint32) uint32 { return x * (0x9E3779B1 << 8 & 0xffffffff) >> (32 -
 
 func three[T string | []byte](b T) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
 
-// newPrefilter prepares words, each of at least three bytes.
-func newPrefilter(step int, words []word) *prefilter {
+// newTextFilter prepares words, each of at least three bytes, for whole texts.
+func newTextFilter(words []word) *prefilter {
+	p := newPrefilter(2, words, rarest)
+	if !fastBuckets {
+		return p
+	}
+	// A short word has less choice of the bytes that it is known by.
+	words = slices.Clone(words)
+	slices.SortStableFunc(words, func(a, b word) int { return len(a.text) - len(b.text) })
+	f := newFrequency()
+	p = newPrefilter(1, words, f.rarest)
+	p.buckets = f.buckets(p.slots)
+	return p
+}
+
+// newPrefilter prepares words, each of at least three bytes. choose decides by
+// which of them, beginning with an offset and in steps after it, a word is known.
+func newPrefilter(step int, words []word, choose func(w string, offset, step int, known map[uint32]int) int) *prefilter {
 	p := &prefilter{step: step, words: words}
 	type place struct {
 		hash uint32
@@ -87,9 +109,15 @@ func newPrefilter(step int, words []word) *prefilter {
 	for i := range words {
 		w := &words[i]
 		p.longest = max(p.longest, len(w.text))
+		if step == 2 {
+			w.order, w.known = i, [2]int{-1, -1}
+		}
 		for offset := range step {
 			if offset+3 <= len(w.text) {
-				at := rarest(w.text, offset, step, known)
+				at := choose(w.text, offset, step, known)
+				if step == 2 {
+					w.known[offset] = at
+				}
 				add(hash3(three(w.text[at:])|0x202020), w, at)
 				continue
 			}
@@ -168,48 +196,118 @@ func (p *prefilter) scan(t *text, from, to int) {
 		return
 	}
 	t.runs.work += to - from
-	used, b := &p.used, t.b[:to+2]
+	if p.buckets != nil {
+		p.scanPlaces(t, t.b[:to+2], from)
+		return
+	}
+	used, b := &p.used, t.b
 	i := from
-	if p.step == 1 {
-		for ; i+8 <= len(b); i += 6 {
-			x := binary.LittleEndian.Uint64(b[i:]) | caseBits
-			h0, h1, h2 := hash3(uint32(x)), hash3(uint32(x>>8)), hash3(uint32(x>>16))
-			h3, h4, h5 := hash3(uint32(x>>24)), hash3(uint32(x>>32)), hash3(uint32(x>>40))
-			if used[h0]|used[h1]|used[h2]|used[h3]|used[h4]|used[h5] == 0 {
-				continue
-			}
-			for k := range 6 {
-				if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
-					p.compare(t, i+k, h)
-				}
-			}
+	for ; i < to && i+9 <= len(b); i += 6 {
+		x := binary.LittleEndian.Uint64(b[i:]) | caseBits
+		met := used[hash3(uint32(x))] | used[hash3(uint32(x>>16))] | used[hash3(uint32(x>>32))]
+		if p.step == 1 {
+			met |= used[hash3(uint32(x>>8))] | used[hash3(uint32(x>>24))] | used[hash3(uint32(x>>40))]
 		}
-	} else {
-		for ; i+8 <= len(b); i += 6 {
-			x := binary.LittleEndian.Uint64(b[i:]) | caseBits
-			h0, h2, h4 := hash3(uint32(x)), hash3(uint32(x>>16)), hash3(uint32(x>>32))
-			if used[h0]|used[h2]|used[h4] == 0 {
-				continue
-			}
-			for k := 0; k < 6; k += 2 {
-				if h := hash3(uint32(x >> (8 * k))); used[h] != 0 {
-					p.compare(t, i+k, h)
-				}
-			}
+		if met != 0 {
+			p.look(t, i, min(6, to-i), x)
 		}
 	}
-	for ; i+3 <= len(b); i += p.step {
-		if h := hash3(three(b[i:]) | 0x202020); used[h] != 0 {
+	for ; i < to; i += p.step {
+		if h := hash3(three(b[i:]) | 0x202020); used[h] != 0 && (i+3 == len(b) || used[h]>>(b[i+3]&7)&1 != 0) {
 			p.compare(t, i, h)
 		}
 	}
 }
 
+// look looks at n of the six places at i, whose bytes are in x. Most have none of
+// the bytes that follow the three in a word.
+func (p *prefilter) look(t *text, i, n int, x uint64) {
+	follow := binary.LittleEndian.Uint64(t.b[i+1:]) >> 16
+	var places uint
+	for k := range 6 {
+		places |= uint(p.used[hash3(uint32(x>>(8*k)))]>>(follow>>(8*k)&7)&1) << k
+	}
+	if p.step == 2 {
+		places &= 0b010101
+	}
+	for places &= 1<<n - 1; places != 0; places &= places - 1 {
+		k := bits.TrailingZeros(places)
+		p.compare(t, i+k, hash3(uint32(x>>(8*k))))
+	}
+}
+
+// scanPlaces looks at every word whose three bytes are in b, from a place on, where
+// the buckets find one. It calls keyword in the order of a filter of step 2, because
+// what a rule finds may depend on what it has looked at before.
+func (p *prefilter) scanPlaces(t *text, b []byte, from int) {
+	var places [64]uint64
+	var end [128 + 3]byte // the last bytes, and zeros
+	waiting := metWords{t.runs.met[t.depth][:0], t, from}
+	for n := 0; from+2 < len(b); from += 64 * n {
+		piece := b[from:]
+		if n = min((len(piece)-3)/64, len(places)); n <= 0 {
+			n, piece = 2, end[:]
+			copy(end[:], b[from:])
+		}
+		p.buckets.places(piece, places[:n])
+		for k, found := range places[:n] {
+			for ; found != 0; found &= found - 1 {
+				i := 64*k + bits.TrailingZeros64(found)
+				x := binary.LittleEndian.Uint32(piece[i:])
+				if h := hash3(x | caseBits&0xffffffff); p.used[h]>>(x>>24&7)&1 != 0 {
+					waiting.upTo(from + i - p.longest)
+					for n := int(p.first[p.rank(h)]); ; n++ {
+						s := &p.slots[n]
+						if pos := from + i - s.off; s.at(t.b, pos) {
+							waiting.add(s.word, pos)
+						}
+						if s.final {
+							break
+						}
+					}
+				}
+			}
+		}
+	}
+	waiting.upTo(len(t.b))
+	t.runs.met[t.depth] = waiting.words
+}
+
+// met is a word that is at pos, and at is where a filter of step 2 meets it.
+type met struct {
+	at, pos int
+	word    *word
+}
+
+// metWords are words in the order in which a filter of step 2 meets them that
+// begins at from.
+type metWords struct {
+	words []met
+	t     *text
+	from  int
+}
+
+func (m *metWords) add(w *word, pos int) {
+	one := met{pos + w.known[(pos-m.from)&1], pos, w}
+	i := len(m.words)
+	for i > 0 && (m.words[i-1].at > one.at || m.words[i-1].at == one.at && m.words[i-1].word.order > w.order) {
+		i--
+	}
+	m.words = slices.Insert(m.words, i, one)
+}
+
+// upTo calls keyword with those that are met before a place.
+func (m *metWords) upTo(at int) {
+	n := 0
+	for n < len(m.words) && m.words[n].at < at {
+		m.t.keyword(m.words[n].word, m.words[n].pos)
+		n++
+	}
+	m.words = slices.Delete(m.words, 0, n)
+}
+
 // compare looks at the words with the hash of the three bytes at i.
 func (p *prefilter) compare(t *text, i int, h uint32) {
-	if i+3 < len(t.b) && p.used[h]>>(t.b[i+3]&7)&1 == 0 {
-		return
-	}
 	for n := int(p.first[p.rank(h)]); ; n++ {
 		s := &p.slots[n]
 		if pos := i - s.off; s.at(t.b, pos) {

@@ -30,7 +30,8 @@ func everywhere(t testing.TB) *Scanner {
 	}
 	own := *s.builtin // the other is everyone's
 	s.builtin = &own
-	s.anywhere, s.inTokens, s.beforeTokens, s.inBoth = newPrefilter(1, words), newPrefilter(1, nil), newPrefilter(1, nil), newPrefilter(1, nil)
+	none := newPrefilter(1, nil, rarest)
+	s.anywhere, s.inTokens, s.beforeTokens, s.inBoth = newPrefilter(1, words, rarest), none, none, none
 	return s
 }
 
@@ -178,7 +179,7 @@ func checkPrefilter(t *testing.T, words []string, b []byte, seed uint64, from, m
 // filters are those of both steps for some words, and what they have found.
 type filters struct {
 	words []string
-	steps [2]*prefilter
+	each  []*prefilter
 	got   []foundWord
 }
 
@@ -194,7 +195,7 @@ func newFilters(words []string) *filters {
 		list[i].text = w
 		list[i].add(&rule{id: w, look: func(_ *text, r *rule, pos, end int) { f.got = append(f.got, foundWord{r.id, pos}) }})
 	}
-	f.steps = [2]*prefilter{newPrefilter(1, list), newPrefilter(2, list)}
+	f.each = []*prefilter{newPrefilter(1, list, rarest), newPrefilter(2, list, rarest), newTextFilter(slices.Clone(list))}
 	return f
 }
 
@@ -206,8 +207,19 @@ func (f *filters) check(t *testing.T, b []byte, from, middle, to int) {
 	}
 	middle -= (middle - from) % 2 // where the filter of step 2 looks
 	s := scanner(t)
-	for i, p := range f.steps {
-		step := i + 1
+	var whole [3][]foundWord
+	for i, p := range f.each {
+		f.got = nil
+		x := s.newText(b)
+		p.scan(x, 0, len(b))
+		x.free()
+		whole[i] = f.got
+	}
+	if !slices.Equal(whole[1], whole[2]) {
+		t.Fatalf("%q: step 2 finds %v, a filter for texts %v", b, whole[1], whole[2])
+	}
+	for _, p := range f.each {
+		step := p.step
 		f.got = nil
 		x := s.newText(b)
 		p.scan(x, from, middle)
@@ -325,12 +337,54 @@ func checkTokens(t *testing.T, b []byte) {
 	if x.hidden != bounds || x.typed == control {
 		t.Fatalf("%q: hidden %v, want %v, typed %v", b, x.hidden, bounds, x.typed)
 	}
-	for i, at := 0, 0; i < len(b); i += 1 + i%7 {
-		for at = max(at, i); at < len(b) && !digit(b[at]); {
-			at++
+	checkNumbers(t, x)
+}
+
+// checkNumbers compares what is found at the marked digits with what is found
+// when all are.
+func checkNumbers(t *testing.T, x *text) {
+	t.Helper()
+	found := func() (all []string) {
+		x.found = x.found[:0]
+		x.numbers()
+		for _, f := range x.found {
+			all = append(all, fmt.Sprint(f.rule.id, f.start, f.end))
 		}
-		if n := x.nextDigit(i); n != at {
-			t.Fatalf("%q: next digit from %d is at %d, want %d", b, i, n, at)
+		return all
+	}
+	got := found()
+	for i, c := range x.b {
+		if digit(c) {
+			x.runs.numbers[i>>6] |= 1 << (i & 63)
 		}
+	}
+	if want := found(); !slices.Equal(got, want) {
+		t.Fatalf("%q: numbers %v, want %v", x.b, got, want)
+	}
+}
+
+// Numbers are found wherever they begin and whatever is around them.
+func TestNumbers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	whole := []string{"4539 1488 0343 6467", "4539148803436467", "536-22-8741", "+14155550132", "+1 (415) 555-0132", "GB29NWBK60161331926819", "GB29 NWBK 6016 1331 9268 19", "12345678", "123456789", "SHA256"}
+	s, found := scanner(t), 0
+	for range 20_000 {
+		var b []byte
+		for range 1 + rng.IntN(8) {
+			if rng.IntN(3) == 0 {
+				b = append(b, whole[rng.IntN(len(whole))]...)
+			}
+			for range rng.IntN(20) {
+				b = append(b, "0123456789012345678901234567890123456789  --++AGBx_.(\né"[rng.IntN(54)])
+			}
+		}
+		x := s.newText(b)
+		x.tokens(func(*text, int, int, bool) {})
+		checkNumbers(t, x)
+		found += len(x.found)
+		x.free()
+	}
+	if found < 1000 {
+		t.Errorf("found %d numbers", found)
 	}
 }

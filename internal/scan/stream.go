@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 )
 
@@ -23,7 +24,6 @@ type Stream struct {
 	settled int   // bytes at the start of buf that are there as context only
 	origin  origin
 	block   int
-	lines   lineMeter
 	decoded map[[16]byte][]stretch // what the last block found after its end, and where in the whole text
 	// settle, when set, gets the findings of each block instead of the report:
 	// where the buffer that contains them begins, and up to where the text is
@@ -43,7 +43,6 @@ func (s *Scanner) stream(opt Options) Stream { return Stream{s: s, opt: s.bounde
 func (st *Stream) Write(p []byte) (int, error) {
 	n := len(p)
 	st.r.Bytes += n
-	st.lines.add(p)
 	for len(p) > 0 {
 		room := st.settled + st.block + Window - len(st.buf)
 		take := min(room, len(p))
@@ -61,7 +60,6 @@ func (st *Stream) Write(p []byte) (int, error) {
 // left of it is judged by Report.
 func (st *Stream) whole(b []byte) {
 	st.r.Bytes += len(b)
-	st.lines.add(b)
 	for from := 0; ; {
 		end := min(len(b), from+st.settled+st.block+Window)
 		if st.buf = b[from:end:end]; end == len(b) {
@@ -74,6 +72,7 @@ func (st *Stream) whole(b []byte) {
 // Report ends the scan and returns what it found.
 func (st *Stream) Report() Report {
 	st.judge(len(st.buf))
+	st.r.LineCount, st.r.MaxLineLen = st.text.runs.lines.total()
 	if held := st.r.Findings; held != nil {
 		st.r.Findings = append(make([]Finding, 0, len(held)), held...)
 		clear(held)
@@ -81,7 +80,6 @@ func (st *Stream) Report() Report {
 	}
 	st.text.free()
 	st.text = nil
-	st.r.LineCount, st.r.MaxLineLen = st.lines.total()
 	st.s.judge(&st.r)
 	return st.r
 }
@@ -144,61 +142,66 @@ func (st *Stream) judge(cut int) (drop int) {
 	}
 	st.origin.column += characters(gone)
 	st.origin.offset += drop
+	st.text.runs.lines.drop(st.buf, drop)
 	st.settled = cut - drop
 	return drop
 }
 
-// lineMeter counts lines and characters over pieces.
+// lineMeter counts lines and characters over the buffers of a text. Its offsets
+// are those of the buffer.
 type lineMeter struct {
-	lines, longest, current int
-	open                    bool // the current line has bytes
+	lines, longest int
+	seen           int // up to here line feeds were counted
+	start          int // of the line that goes on there
+	// Of a line with more bytes than the longest has characters, these are counted.
+	counted int // start of the line
+	upTo    int
+	chars   int
 }
 
-func (m *lineMeter) add(p []byte) {
-	for len(p) > 0 {
-		if !m.open && len(p) > m.longest {
-			// Lines that end within the length of the longest are none longer.
-			if last := m.skip(p); last > 0 {
-				m.lines += bytes.Count(p[:last], []byte{'\n'})
-				p = p[last:]
-				continue
-			}
+// read takes what was read of a text from base on.
+func (m *lineMeter) read(b []byte, base int, read []lanes) {
+	for i := range read {
+		at := base + 64*i
+		if at+64 <= m.seen {
+			continue
 		}
-		end := bytes.IndexByte(p, '\n')
-		line := p
-		if end >= 0 {
-			line, p = p[:end], p[end+1:]
-		} else {
-			p = nil
+		marks := read[i].newlines()
+		if at < m.seen {
+			marks &^= 1<<(m.seen-at) - 1
 		}
-		if m.open || len(line) > m.longest || end < 0 {
-			m.current += characters(line)
-			m.longest = max(m.longest, m.current)
+		m.lines += bits.OnesCount64(marks)
+		for m.longest < 64 && marks&(marks-1) != 0 { // lines within the 64 bytes
+			m.end(b, at+bits.TrailingZeros64(marks))
+			m.start = at + bits.TrailingZeros64(marks) + 1
+			marks &= marks - 1
 		}
-		m.open = end < 0
-		if end >= 0 {
-			m.lines++
-			m.current = 0
+		if end := min(at+bits.TrailingZeros64(marks), len(b)); end-m.start > m.longest {
+			m.end(b, end)
 		}
+		m.start += (at + bits.Len64(marks) - m.start) & whether(marks)
 	}
 }
 
-// skip is the end of the first lines of p, none of which has more bytes than
-// the longest so far has characters.
-func (m *lineMeter) skip(p []byte) int {
-	at := 0
-	for at+m.longest < len(p) {
-		last := lastNewline(p[at : at+m.longest+1])
-		if last < 0 {
-			break
-		}
-		at += last + 1
+// end counts the characters of the line up to a place.
+func (m *lineMeter) end(b []byte, end int) {
+	if m.counted != m.start {
+		m.counted, m.upTo, m.chars = m.start, m.start, 0
 	}
-	return at
+	m.chars += characters(b[m.upTo:end])
+	m.upTo = end
+	m.longest = max(m.longest, m.chars)
 }
 
+// drop takes the first n bytes off the buffer, which ends with b.
+func (m *lineMeter) drop(b []byte, n int) {
+	m.end(b, len(b))
+	m.seen, m.start, m.counted, m.upTo = len(b)-n, m.start-n, m.counted-n, m.upTo-n
+}
+
+// total is what was counted. A line without an end counts if it has bytes.
 func (m *lineMeter) total() (lines, longest int) {
-	if m.open {
+	if m.start < m.seen {
 		return m.lines + 1, m.longest
 	}
 	return m.lines, m.longest

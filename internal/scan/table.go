@@ -202,8 +202,8 @@ func newBuiltin(off map[string]bool) (*builtin, error) {
 			words[r.place][n].add(r)
 		}
 	}
-	s.inTokens, s.beforeTokens, s.anywhere = newPrefilter(1, words[inToken]), newPrefilter(1, words[beforeToken]), newPrefilter(2, words[anywhere])
-	s.inBoth = newPrefilter(1, slices.Concat(words[inToken], words[beforeToken]))
+	s.inTokens, s.beforeTokens, s.anywhere = newPrefilter(1, words[inToken], rarest), newPrefilter(1, words[beforeToken], rarest), newTextFilter(words[anywhere])
+	s.inBoth = newPrefilter(1, slices.Concat(words[inToken], words[beforeToken]), rarest)
 	return s, nil
 }
 

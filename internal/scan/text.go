@@ -91,7 +91,10 @@ type runMemory struct {
 	floor   int                    // bytes outside of archives that such rules may still look at whatever they cost
 	archive int                    // bytes that may still be unpacked
 	work    int                    // bytes looked at and comparisons, counted by pass
-	digits  []uint64               // a bit for each byte of the text that is a digit
+	reading [maxDepth + 1]reading  // by depth
+	met     [maxDepth + 1][]met    // memory of the words that a filter has met, by depth
+	lines   lineMeter              // of the whole text
+	numbers []uint64               // a bit for each byte at which a number shows
 	quotes  [maxDepth + 1][]uint64 // and for each quote after a token, by depth
 	chars   []byte                 // of a run over several lines
 	tried   []tried                // by the order of the rules
@@ -114,6 +117,7 @@ type runMemo struct {
 // one; free gives it back.
 func (s *Scanner) newText(b []byte) *text {
 	if t, ok := s.idle.Get().(*text); ok && t.runs.texts < 1<<31 {
+		t.runs.lines = lineMeter{}
 		return t.again(b)
 	}
 	t := &text{s: s, b: b, classes: s.classes, runs: &runMemory{texts: 1, joinAt: -1, tried: make([]tried, s.orders)}, id: 1}

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"math/bits"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ const reach = 64
 
 // tokenByte reports whether a byte may be in a token: letters, digits and
 // _-./:+~^, of which nearly every credential consists in one piece.
-func tokenByte(c byte) bool { return lanes[c]>>laneToken&1 == 1 }
+func tokenByte(c byte) bool { return lanesOf(c)>>laneToken&1 == 1 }
 
 // settle says where the keywords of a rule are looked for, unless its row does.
 func (r *rule) settle(c *classes) {
@@ -56,80 +57,106 @@ var (
 	paddedToken = setOf(func(b byte) bool { return tokenByte(b) || b == '=' })
 )
 
-// Kinds of bytes, each a lane of sixteen bits for sixteen bytes. A digit is a
-// byte of a token that is in the second lane; a byte there that is not of a
-// token is odd: not ASCII, or a control character below the tabulator.
+// The kind of a byte is four bits, one in each lane: whether it may be in a token,
+// and three that mean other kinds in a token than outside of one. An odd byte is
+// not ASCII, or a control character below the tabulator.
 const (
-	laneToken = 0
-	laneDigit = 16
-	laneQuote = 32
-	laneBreak = 48 // the end of a line
+	laneToken = iota
+	lane1     // in a token: a digit or a sign; else odd, or a line feed
+	lane2     // in a token: a capital or a sign; else a quote, or what continues a line
+	lane3     // in a token: a character of base64; else the end of a line, or what continues one
+	laneCount
 )
 
-// lanes has, for a byte, the lowest bit of each lane that it belongs to.
-var lanes = func() (t [256]uint64) {
+// lanesOf is the kind of a byte.
+func lanesOf(c byte) int {
+	const token = 1 << laneToken
+	switch {
+	case digit(c):
+		return token | 1<<lane1 | 1<<lane3
+	case upper(c):
+		return token | 1<<lane2 | 1<<lane3
+	case isWord(c), c == '/':
+		return token | 1<<lane3
+	case c == '+', c == '-':
+		return token | 1<<lane1 | 1<<lane2 | 1<<lane3
+	case c == 0x7f, strings.IndexByte(".:~^", c) >= 0:
+		return token
+	case c < '\t', c >= 0x80:
+		return 1 << lane1
+	case strings.IndexByte(quotes, c) >= 0:
+		return 1 << lane2
+	case c == '\\', c == '=':
+		return 1<<lane2 | 1<<lane3
+	case c == '\n':
+		return 1<<lane1 | 1<<lane3
+	case c == '\r':
+		return 1 << lane3
+	}
+	return 0
+}
+
+// lanes has, of 64 bytes, a bit for each in each lane.
+type lanes [laneCount]uint64
+
+func (l *lanes) digits() uint64   { return l[laneToken] & l[lane1] &^ l[lane2] }
+func (l *lanes) newlines() uint64 { return l[lane1] & l[lane3] &^ (l[laneToken] | l[lane2]) }
+
+// run marks the characters of base64, in both alphabets.
+func (l *lanes) run() uint64 { return l[laneToken] & l[lane3] }
+
+// byteLanes has, for a byte, the lowest bit of sixteen for each lane that it
+// belongs to.
+var byteLanes = func() (t [256]uint64) {
 	for c := range t {
-		switch c := byte(c); {
-		case digit(c):
-			t[c] = 1<<laneToken | 1<<laneDigit
-		case isWord(c), c == 0x7f, strings.IndexByte("-./:+~^", c) >= 0:
-			t[c] = 1 << laneToken
-		case c < '\t', c >= 0x80:
-			t[c] = 1 << laneDigit
-		case strings.IndexByte(quotes, c) >= 0:
-			t[c] = 1 << laneQuote
-		case c == '\n', c == '\r':
-			t[c] = 1 << laneBreak
+		for lane := range laneCount {
+			t[c] |= uint64(lanesOf(byte(c))>>lane&1) << (16 * lane)
 		}
 	}
 	return t
 }()
 
-// kinds says of 64 bytes which belong to each kind, by bit.
-type kinds struct{ token, digit, odd, quote, end uint64 }
-
-func (k *kinds) of(b *[64]byte) {
-	var token, digit, quote, end uint64
-	for i := 0; i <= 48; i += 16 {
-		x := b[i : i+16]
-		in := lanes[x[0]] | lanes[x[1]]<<1 | lanes[x[2]]<<2 | lanes[x[3]]<<3 | lanes[x[4]]<<4 | lanes[x[5]]<<5 | lanes[x[6]]<<6 | lanes[x[7]]<<7 |
-			lanes[x[8]]<<8 | lanes[x[9]]<<9 | lanes[x[10]]<<10 | lanes[x[11]]<<11 | lanes[x[12]]<<12 | lanes[x[13]]<<13 | lanes[x[14]]<<14 | lanes[x[15]]<<15
-		token = token>>16 | in>>laneToken<<48
-		digit = digit>>16 | in>>laneDigit<<48
-		quote = quote>>16 | in>>laneQuote<<48
-		end = end>>16 | in>>laneBreak<<48
+// lanesPortable sets the lanes of each 64 bytes of b.
+func lanesPortable(b []byte, out []lanes) {
+	t := &byteLanes
+	for n := range out {
+		piece, l := (*[64]byte)(b[64*n:]), &out[n]
+		for i := 0; i <= 48; i += 16 {
+			x := piece[i : i+16]
+			in := t[x[0]] | t[x[1]]<<1 | t[x[2]]<<2 | t[x[3]]<<3 | t[x[4]]<<4 | t[x[5]]<<5 | t[x[6]]<<6 | t[x[7]]<<7 |
+				t[x[8]]<<8 | t[x[9]]<<9 | t[x[10]]<<10 | t[x[11]]<<11 | t[x[12]]<<12 | t[x[13]]<<13 | t[x[14]]<<14 | t[x[15]]<<15
+			l[0] = l[0]>>16 | in<<48
+			l[1] = l[1]>>16 | in>>16<<48
+			l[2] = l[2]>>16 | in>>32<<48
+			l[3] = l[3]>>16 | in>>48<<48
+		}
 	}
-	k.token, k.digit, k.odd, k.quote, k.end = token, digit&token, digit&^token, quote, end
 }
 
-// spread reports whether something may be in the bytes that was written with
-// something between its characters: letters that a blank each parts, bytes in
-// hexadecimal of which a blank, colon or equals sign each parts two, dumps, and
-// lists of bytes. Of a visible character the first hexadecimal digit is one that
-// is no letter.
-func (k *kinds) spread() bool {
-	gap, d := ^k.token, k.digit
-	other := k.token &^ d
-	three := gap & (gap >> 2) & (gap >> 4) & (k.token>>1 | k.token>>3)
+// mayBeSpread reports, of 64 bytes, whether something may be in them that was
+// written with something between its characters: letters that a blank each parts,
+// bytes in hexadecimal of which a blank, colon or equals sign each parts two,
+// dumps, and lists of bytes; 0 if not. Of a visible character the first hexadecimal
+// digit is one that is no letter.
+func mayBeSpread(token, d uint64) uint64 {
+	gap, other := ^token, token&^d
+	three := gap & (gap >> 2) & (gap >> 4) & (token>>1 | token>>3)
 	after := gap & (d >> 1)
 	colons := d & (other >> 2)
-	return three&(three>>6) != 0 ||
-		after&(after>>3)&(gap>>6) != 0 ||
-		after&(d>>3)&(gap>>5|other>>2) != 0 ||
-		colons&(colons>>3)&(colons>>6)&(colons>>9) != 0
+	return three&(three>>6) | after&(after>>3)&(gap>>6) | after&(d>>3)&(gap>>5|other>>2) | colons&(colons>>3)&(colons>>6)&(colons>>9)
 }
 
 // octalRuns marks three digits or three consecutive blanks, which are in
 // all that od writes.
-func (k *kinds) octalRuns() uint64 {
-	gap, d := ^k.token, k.digit
-	return d&(d>>1)&(d>>2)&(gap<<1) | gap&(gap>>1)&(gap>>2)&(k.token>>3)&(gap>>4)
+func octalRuns(token, d uint64) uint64 {
+	gap := ^token
+	return d&(d>>1)&(d>>2)&(gap<<1) | gap&(gap>>1)&(gap>>2)&(token>>3)&(gap>>4)
 }
 
-// octal marks where, of such runs, something may be that od wrote: words of six
+// octalAt marks where, of such runs, something may be that od wrote: words of six
 // digits, numbers of three digits, or characters in four columns each.
-func (k *kinds) octal(runs uint64) uint64 {
-	gap, d := ^k.token, k.digit
+func octalAt(runs, token, d uint64) uint64 {
+	gap := ^token
 	three := runs & d
 	words := three & (d >> 3) & (d >> 4) & (d >> 5) & (gap >> 6)
 	bytes := three & (gap >> 3)
@@ -137,81 +164,182 @@ func (k *kinds) octal(runs uint64) uint64 {
 	return words&(words>>7) | bytes&(bytes>>4)&(bytes>>8) | blanks&(blanks>>4)&(blanks>>8)
 }
 
-// tokens looks at all of the text, 64 bytes at a time. It calls look with each
-// token of at least shortToken bytes and with those of at least eight that may go
-// on in the next line, because the line ends after them or one byte later, and passes
-// whether they hold a digit. What was spread is
-// looked for where it may be. Digits, and quotes after tokens, are marked for
-// later.
-func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
-	b, m := t.b, t.runs
-	m.work += len(b)
-	marks := slices.Grow(m.quotes[t.depth][:0], len(b)/64+1)
-	if !t.own {
-		m.digits = slices.Grow(m.digits[:0], len(b)/64+1)
+// reading is what is known of the bytes that are read at a time, by 64 bytes.
+type reading struct {
+	lanes  [64]lanes
+	places [64]places
+	busy   [64]uint8 // the places that must be looked at, in order
+	base   int       // where the bytes begin
+	open   int       // of the next place
+	digit  int
+	// Of the last bytes that were read: those up to which the last so many are of
+	// tokens.
+	one, two, four, eight, fifteen uint64
+}
+
+// places is what must be looked at in 64 bytes.
+type places struct {
+	open   int    // where the token begins that reaches the first byte
+	digit  int    // the last digit before
+	ended  uint64 // the bytes after tokens
+	odd    uint64
+	spread uint64
+	octal  uint64
+}
+
+// read sets the lanes of the first bytes of b and returns how many times 64 bytes
+// that is. Blanks follow the end of b.
+func (r *reading) read(b []byte) int {
+	n := min(len(b)/64, len(r.lanes))
+	lanesIn(b[:64*n], r.lanes[:n])
+	if rest := b[64*n:]; n < len(r.lanes) && len(rest) > 0 {
+		tail := [64]byte(blanks)
+		copy(tail[:], rest)
+		lanesIn(tail[:], r.lanes[n:n+1])
+		n++
 	}
-	t.typed, t.hidden = true, stretch{}
-	var one, two, four, eight, fifteen uint64 // of the bytes before: the last so many are of tokens
-	open, digit := 0, -1                      // where the token begins that reaches the next byte, and the last digit
-	var tail [64]byte
-	var in kinds
-	for base := 0; base < len(b); base += 64 {
-		piece := &tail
-		if base+64 <= len(b) {
-			piece = (*[64]byte)(b[base:])
-		} else {
-			for i := copy(tail[:], b[base:]); i < len(tail); i++ {
-				tail[i] = ' '
-			}
-		}
-		in.of(piece)
-		if in.odd != 0 {
-			t.odd(base, in.odd)
-		}
-		if !t.own {
-			m.digits = append(m.digits, in.digit)
-		}
-		now := in.token
-		marks = append(marks, in.quote&(now<<1|one>>63))
+	return n
+}
+
+var blanks = bytes.Repeat([]byte{' '}, 64)
+
+// The methods of reading look at all that was read. No branch of theirs depends on
+// the text: most would be mispredicted. Each has few variables, for registers.
+
+// tokens finds the ends of the tokens of at least shortToken bytes and of those of
+// at least eight that may go on in the next line, and marks in quotes those after
+// tokens.
+func (r *reading) tokens(quotes []uint64) {
+	one, two, four, eight, fifteen := r.one, r.two, r.four, r.eight, r.fifteen
+	for i := range quotes {
+		l := &r.lanes[i&63]
+		now, in2, in3 := l[laneToken], l[lane2], l[lane3]
+		quotes[i] = in2 &^ (now | in3) & (now<<1 | one>>63)
 		upTo2 := now & (now<<1 | one>>63)
 		upTo4 := upTo2 & (upTo2<<2 | two>>62)
 		upTo8 := upTo4 & (upTo4<<4 | four>>60)
 		upTo15 := upTo8 & (upTo8<<7 | eight>>57)
-		ended := (upTo15<<1|fifteen>>63)&^now | (upTo8<<1|eight>>63)&^now&(in.end|in.end>>1|1<<63)
+		end, on := in3&^(now|in2), in3&^now&in2 // of a line
+		short := (upTo8<<1 | eight>>63) & (end | on&(end>>1|1<<63))
+		r.places[i&63].ended = (upTo15<<1 | fifteen>>63 | short) &^ now
 		one, two, four, eight, fifteen = now, upTo2, upTo4, upTo8, upTo15
-		for ; ended != 0; ended &= ended - 1 {
-			i := bits.TrailingZeros64(ended)
-			start := open
-			if gap := ^now & (1<<i - 1); gap != 0 {
-				start = base + 64 - bits.LeadingZeros64(gap)
-			}
-			last := digit
-			if d := in.digit & (1<<i - 1); d != 0 {
-				last = base + 63 - bits.LeadingZeros64(d)
-			}
-			if base+i <= len(b) {
-				look(t, start, base+i, last >= start)
-			}
+	}
+	r.one, r.two, r.four, r.eight, r.fifteen = one, two, four, eight, fifteen
+}
+
+// marks finds what else must be looked at.
+func (r *reading) marks(n int) {
+	for i := range n {
+		l, p := &r.lanes[i&63], &r.places[i&63]
+		token, d := l[laneToken], l.digits()
+		p.odd = l[lane1] &^ (token | l[lane2] | l[lane3])
+		p.spread = mayBeSpread(token, d)
+		p.octal = octalRuns(token, d)
+	}
+}
+
+// list lists the busy places, of bytes from base on.
+func (r *reading) list(base, n int) []uint8 {
+	open, digit, busy := r.open, r.digit, 0
+	for i := range n {
+		l, p := &r.lanes[i&63], &r.places[i&63]
+		p.open, p.digit = open, digit
+		r.busy[busy&63] = uint8(i)
+		busy -= whether(p.ended | p.odd | p.spread | p.octal)
+		d, gaps := l.digits(), ^l[laneToken]
+		digit += (base + bits.Len64(d) - 1 - digit) & whether(d)
+		open += (base + bits.Len64(gaps) - open) & whether(gaps)
+		base += 64
+	}
+	r.open, r.digit = open, digit
+	return r.busy[:busy]
+}
+
+// mayHoldRun reports whether leastFold characters of base64 may be in a row in a
+// token.
+func (r *reading) mayHoldRun(start, end int) bool {
+	start, end = start-r.base, end-r.base
+	if start < 0 || end-start > 64 {
+		return true
+	}
+	x := r.lanes[start>>6&63].run() >> (start & 63)
+	if start&63+end-start > 64 {
+		x |= r.lanes[(start>>6+1)&63].run() << (64 - start&63)
+	}
+	x &= 1<<(end-start) - 1
+	x &= x >> 1
+	x &= x >> 2
+	x &= x >> 4
+	return x&(x>>(leastFold-8)) != 0
+}
+
+// whether is -1, of which all bits are set, if a bit of x is, else 0.
+func whether(x uint64) int { return int(int64(x|-x) >> 63) }
+
+// tokens looks at all of the text, some kilobytes at a time. It calls look with each
+// token of at least shortToken bytes and with those of at least eight that may go
+// on in the next line, and passes whether they hold a digit. What was spread is
+// looked for where it may be. Where numbers may be, and quotes after tokens, are
+// marked for later.
+func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
+	b, m := t.b, t.runs
+	m.work += len(b)
+	quotes := slices.Grow(m.quotes[t.depth][:0], len(b)/64+1)
+	if !t.own {
+		m.numbers = slices.Grow(m.numbers[:0], len(b)/64+1)
+	}
+	t.typed, t.hidden = true, stretch{}
+	var marks numberMarks
+	r := &m.reading[t.depth]
+	r.one, r.two, r.four, r.eight, r.fifteen, r.open, r.digit = 0, 0, 0, 0, 0, 0, -1
+	for base := 0; base < len(b); base += 64 * len(r.lanes) {
+		n := r.read(b[base:])
+		r.base = base
+		if !t.own {
+			m.numbers = m.numbers[:len(m.numbers)+n]
+			m.lines.read(b, base, r.lanes[:n])
+			marks.in(r.lanes[:n], m.numbers[len(m.numbers)-n:])
 		}
-		if in.digit != 0 {
-			digit = base + 63 - bits.LeadingZeros64(in.digit)
-		}
-		if now != 1<<64-1 {
-			open = base + 64 - bits.LeadingZeros64(^now)
-		}
-		if in.spread() && t.depth < maxDepth {
-			t.spread(base-32, base+64+32)
-		}
-		if runs := in.octalRuns(); runs != 0 && t.depth < maxDepth && base+64 > t.octalTo {
-			if at := in.octal(runs); at != 0 {
-				p := base + bits.TrailingZeros64(at)
-				t.octalTo = max(t.dump(p), p+1)
-			}
+		quotes = quotes[:len(quotes)+n]
+		r.tokens(quotes[len(quotes)-n:])
+		r.marks(n)
+		for _, i := range r.list(base, n) {
+			t.busy(base+64*int(i), &r.lanes[i], &r.places[i], look)
 		}
 	}
-	m.quotes[t.depth] = marks
-	if open < len(b) && fifteen>>63 == 1 {
-		look(t, open, len(b), digit >= open)
+	m.quotes[t.depth] = quotes
+	if r.open < len(b) && r.fifteen>>63 == 1 {
+		look(t, r.open, len(b), r.digit >= r.open)
+	}
+}
+
+// busy looks at what must be looked at in 64 bytes.
+func (t *text) busy(base int, l *lanes, p *places, look func(t *text, start, end int, digit bool)) {
+	token, digits := l[laneToken], l.digits()
+	if p.odd != 0 {
+		t.odd(base, p.odd)
+	}
+	for ended := p.ended; ended != 0; ended &= ended - 1 {
+		i := bits.TrailingZeros64(ended)
+		start, last := p.open, p.digit
+		if gap := ^token & (1<<i - 1); gap != 0 {
+			start = base + 64 - bits.LeadingZeros64(gap)
+		}
+		if d := digits & (1<<i - 1); d != 0 {
+			last = base + 63 - bits.LeadingZeros64(d)
+		}
+		if base+i <= len(t.b) {
+			look(t, start, base+i, last >= start)
+		}
+	}
+	if p.spread != 0 && t.depth < maxDepth {
+		t.spread(base-32, base+64+32)
+	}
+	if p.octal != 0 && t.depth < maxDepth && base+64 > t.octalTo {
+		if at := octalAt(p.octal, token, digits); at != 0 {
+			first := base + bits.TrailingZeros64(at)
+			t.octalTo = max(t.dump(first), first+1)
+		}
 	}
 }
 
@@ -247,7 +375,7 @@ func (t *text) token(start, end int, digit bool) {
 	case lineBreak(t.b, end):
 		t.s.inTokens.scan(t, start, end-2)
 	}
-	if long && t.depth < maxDepth {
+	if long && t.depth < maxDepth && t.runs.reading[t.depth].mayHoldRun(start, end) {
 		t.encodedIn(start, end)
 	}
 }
