@@ -585,9 +585,6 @@ func (s *Engine) settleFinished(all []*finisher) error {
 
 // emptyAll empties the slots of several finishers, concurrently.
 func (s *Engine) emptyAll(all []*finisher) error {
-	if done, err := s.shareHistory(); err == nil { // for all of them
-		defer done()
-	}
 	var each []func() error
 	for _, f := range all {
 		each = append(each, f.empty)
