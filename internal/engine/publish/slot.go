@@ -76,7 +76,6 @@ const (
 	slotSep  = "-"
 	firstSet = 4
 	fullSet  = 64
-	aheadSet = 32 // made beside a commit in about the time that its flushes take
 )
 
 // Unnamed ends the name of a slot whose inode is not known yet.
@@ -147,7 +146,7 @@ func (s *Slots) Ahead() {
 	go func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.fill(min(s.nextSet(), aheadSet))
+		s.fill(s.nextSet())
 	}()
 }
 
