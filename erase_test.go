@@ -207,13 +207,13 @@ func TestEraseLeavesNothing(t *testing.T) {
 		expect(t, !s.Recovery().Rebuilt, "the snapshot does not fit any more")
 		look(s)
 	}
-	workGoesOn(t, s, secret)
+	workGoesOn(t, s)
 	check(t, s, true)
 	nowhere(t, fs.Tree(), secret)
 }
 
 // workGoesOn uses every layer after an erasure.
-func workGoesOn(t *testing.T, s *rw.Store, secret string) {
+func workGoesOn(t *testing.T, s *rw.Store) {
 	t.Helper()
 	status, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"})
 	expect(t, err == nil && fmt.Sprint(status.Missing) == "[2 3 4]" && !status.Sealed, "%v %+v", err, status)

@@ -1496,7 +1496,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 		}
 	}
 	if strings.Contains(how, "power") || strings.Contains(how, "dies") {
-		x.settled(t, disk, level, poisoned && !strings.Contains(how, "power"))
+		x.settled(t, disk, level)
 		return true
 	}
 	if err != nil {
@@ -1512,7 +1512,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 	// write.
 	shown := files(fs)
 	cut := fs.Crash(uint64(n), simfs.All)
-	x.settled(t, cut, level, false)
+	x.settled(t, cut, level)
 	if have := files(cut); !maps.Equal(have, shown) {
 		t.Errorf("the opener showed %s, a power cut left %s", brief(shown), brief(have))
 	}
@@ -1531,7 +1531,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 	shown = files(fs)
 	kept := contents(fs, false)
 	cut = fs.Crash(uint64(n), simfs.All)
-	x.settled(t, cut, level, false)
+	x.settled(t, cut, level)
 	if have := files(cut); !maps.Equal(have, shown) {
 		t.Errorf("the opener closed with %s, a power cut left %s", brief(shown), brief(have))
 	}
@@ -1545,7 +1545,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 
 // settled opens a disk and closes it: its journal is in order, and opening it
 // once more finds the same files.
-func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live bool) {
+func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	t.Helper()
 	x.sim.Process = disk.NewProcess()
 	s, err := x.open(disk, level, "0006")

@@ -98,7 +98,7 @@ var conflictDraft = txDraft{
 	name: "five",
 	made: []rw.TxOp{txWrite("a.txt", longText, ""), txWrite("b.txt", longText, ""), txWrite("c.txt", "mark\n"+longText, ""), txWrite("e.txt", otherText, "")},
 	ops: []rw.TxOp{
-		txWrite("a.txt", otherText, rw.ModeOverwrite), txWrite("b.txt", otherText, rw.ModeAppend), txEdit("c.txt", "mark", "landmark"),
+		txWrite("a.txt", otherText, rw.ModeOverwrite), txWrite("b.txt", otherText, rw.ModeAppend), txEdit("c.txt", "landmark"),
 		txWrite("n/d.txt", longText+"new", ""), txDelete("e.txt"),
 	},
 }
@@ -693,8 +693,8 @@ func txWrite(path, content string, mode rw.WriteMode) rw.TxOp {
 	return rw.TxOp{Op: "write", Path: path, Content: []byte(content), Mode: mode, AllowShrink: true}
 }
 
-func txEdit(path, old, new string) rw.TxOp {
-	return rw.TxOp{Op: "edit", Path: path, Edits: []rw.EditOp{{Old: old, New: new, Count: -1}}, AllowShrink: true}
+func txEdit(path, new string) rw.TxOp {
+	return rw.TxOp{Op: "edit", Path: path, Edits: []rw.EditOp{{Old: "mark", New: new, Count: -1}}, AllowShrink: true}
 }
 
 func txDelete(path string) rw.TxOp { return rw.TxOp{Op: "delete", Path: path} }
@@ -917,18 +917,18 @@ func txDrafts() []txDraft {
 		{name: "create", ops: []rw.TxOp{txWrite("n/e/w.txt", longText, "")}},
 		{name: "mixed", made: made("a.txt", "d/b.txt", "d/c.txt", "d/d.txt"), ops: []rw.TxOp{
 			txWrite("n/new.txt", longText, ""), txWrite("a.txt", otherText, replace), txWrite("d/b.txt", otherText, add),
-			txEdit("d/c.txt", "mark", "landmark"), txDelete("d/d.txt"),
+			txEdit("d/c.txt", "landmark"), txDelete("d/d.txt"),
 		}},
 		{name: "moves", made: made("a.txt", "b.txt", "d/c.txt", "d/d.txt"), ops: []rw.TxOp{
 			txMove("a.txt", "n/m/a.txt", false), txMove("d/c.txt", "b.txt", true), txMove("d/d.txt", "d/e.txt", true),
 		}},
 		{name: "two_on_one", made: made("a.txt", "b.txt", "c.txt"), ops: []rw.TxOp{
-			txWrite("n.txt", "new mark\n", ""), txWrite("a.txt", "one", add), txDelete("b.txt"), txEdit("c.txt", "mark", "x"),
-			txEdit("n.txt", "mark", "landmark"), txWrite("a.txt", "two", add), txWrite("b.txt", "again\n", ""), txDelete("c.txt"),
+			txWrite("n.txt", "new mark\n", ""), txWrite("a.txt", "one", add), txDelete("b.txt"), txEdit("c.txt", "x"),
+			txEdit("n.txt", "landmark"), txWrite("a.txt", "two", add), txWrite("b.txt", "again\n", ""), txDelete("c.txt"),
 		}},
 		{name: "strangers", strangers: map[string]string{"a": longText, "d/b": otherText + "mark", "d/c": "", "d/e": longText, "f": otherText},
 			made: made("g"), ops: []rw.TxOp{
-				txWrite("a", otherText, replace), txEdit("d/b", "mark", "landmark"), txWrite("d/c", "more", add),
+				txWrite("a", otherText, replace), txEdit("d/b", "landmark"), txWrite("d/c", "more", add),
 				txMove("d/e", "n/e", false), txMove("f", "g", true),
 			}},
 		{name: "directories", made: made("d/a.txt"), ops: []rw.TxOp{
@@ -949,13 +949,13 @@ func txDrafts() []txDraft {
 			ops: []rw.TxOp{txDelete("a"), txWrite("b", "more", add), txWrite("c", otherText, replace)}},
 		{name: "staged", staged: true, made: made("a.txt", "b.txt", "d/c.txt", "d/d.txt"), ops: []rw.TxOp{
 			txWrite("a.txt", otherText, replace), txWrite("a.txt", "more", add), txDelete("b.txt"), txMove("d/c.txt", "n/c.txt", false),
-			txEdit("d/d.txt", "mark", "landmark"), txWrite("n/e.txt", "", ""),
+			txEdit("d/d.txt", "landmark"), txWrite("n/e.txt", "", ""),
 		}},
 		{name: "no_exchange", plain: true, made: made("a.txt", "b.txt", "c.txt", "d.txt"), ops: []rw.TxOp{
 			txWrite("a.txt", otherText, replace), txMove("b.txt", "c.txt", true), txDelete("d.txt"), txWrite("n/e.txt", "e", ""),
 		}},
 		{name: "eight", segment: 900, made: append(made("a", "b", "d/c", "d/e", "f"), txWrite("b", otherText, replace)), ops: []rw.TxOp{
-			txWrite("n/1", longText, ""), txWrite("a", "short", replace), txWrite("b", longText, add), txEdit("d/c", "mark", longText),
+			txWrite("n/1", longText, ""), txWrite("a", "short", replace), txWrite("b", longText, add), txEdit("d/c", longText),
 			txDelete("d/e"), txMove("f", "n/2", false), txWrite("g", otherText, add),
 		}},
 	}
@@ -1067,18 +1067,18 @@ func (g *txMaker) add(room int) {
 	case 3:
 		g.group(1, txWrite(g.free(), g.text(), rw.ModeAppend))
 	case 4:
-		g.group(1, txEdit(g.file(mark), "mark", "landmark"))
+		g.group(1, txEdit(g.file(mark), "landmark"))
 	case 5:
 		g.group(1, txDelete(g.file(g.text())))
 	case 6:
 		p := g.file(mark)
-		g.group(1, txEdit(p, "mark", "landmark"), txWrite(p, g.text(), rw.ModeAppend))
+		g.group(1, txEdit(p, "landmark"), txWrite(p, g.text(), rw.ModeAppend))
 	case 7:
 		p := g.file(mark)
 		g.group(1, txDelete(p), txWrite(p, g.text()+"again", rw.ModeCreate))
 	case 8:
 		p := g.free()
-		g.group(1, txWrite(p, mark, rw.ModeCreate), txEdit(p, "mark", "landmark"), txWrite(p, "end", rw.ModeAppend))
+		g.group(1, txWrite(p, mark, rw.ModeCreate), txEdit(p, "landmark"), txWrite(p, "end", rw.ModeAppend))
 	case 9:
 		g.group(2, txMove(g.file(g.text()), g.free(), false))
 	case 10:

@@ -542,9 +542,9 @@ func between(list []string, from, to string) []string {
 }
 
 // smallDisk is a workspace on a file system of its own.
-func smallDisk(t *testing.T, size string) string {
+func smallDisk(t *testing.T) string {
 	dir := workspace(t)
-	mount(t, "tmpfs", dir, "tmpfs", 0, "size="+size)
+	mount(t, "tmpfs", dir, "tmpfs", 0, "size=1536k")
 	return dir
 }
 
@@ -585,7 +585,7 @@ func reserveBytes(dir string) int64 {
 // again.
 func TestFullDiskHasAWayOut(t *testing.T) {
 	t.Parallel()
-	dir := smallDisk(t, "1536k")
+	dir := smallDisk(t)
 	s := open(t, dir, nil)
 	const files = 60
 	for i := range files {
@@ -640,7 +640,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 // TestFullDiskOpensWithATornTail: bytes that a crash left are passed over without
 // the reserve.
 func TestFullDiskOpensWithATornTail(t *testing.T) {
-	dir := smallDisk(t, "1536k")
+	dir := smallDisk(t)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	noErr(t, s.Close(background))
@@ -663,7 +663,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 // completes the interrupted work and has its reserve.
 func TestFullDiskOpens(t *testing.T) {
 	t.Parallel()
-	dir := smallDisk(t, "1536k")
+	dir := smallDisk(t)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
 	for _, stage := range []rw.Stage{rw.StageRecord, rw.StagePublish, rw.StageSettle} {
@@ -683,7 +683,7 @@ func TestFullDiskOpens(t *testing.T) {
 // reserve, a store with a torn row at the end of its journal opens and can be
 // read. The space of the torn row is enough for the way out.
 func TestFullDiskOpensWithoutAReserve(t *testing.T) {
-	dir := smallDisk(t, "1536k")
+	dir := smallDisk(t)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
 	write(t, s, "b.txt", "b", rw.ModeCreate)

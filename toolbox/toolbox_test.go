@@ -25,13 +25,9 @@ import (
 
 var ctx = context.Background()
 
-func open(t *testing.T, opts *rw.Options) *rw.Store {
+func open(t *testing.T) *rw.Store {
 	t.Helper()
-	o := rw.Options{Sync: rw.SyncOff}
-	if opts != nil {
-		o = *opts
-	}
-	store := testbed.Must(rw.Open(ctx, t.TempDir(), &o))(t)
+	store := testbed.Must(rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	t.Cleanup(func() { store.Close(ctx) })
 	return store
 }
@@ -63,7 +59,7 @@ func TestNoProtocolInside(t *testing.T) {
 // TestCalls: what a call answers, under every name, and what is refused.
 func TestCalls(t *testing.T) {
 	for _, form := range []toolbox.Replies{toolbox.BriefReplies, toolbox.FullReplies} {
-		box := toolbox.New(open(t, nil), &toolbox.Options{Caller: "robot", Replies: form})
+		box := toolbox.New(open(t), &toolbox.Options{Caller: "robot", Replies: form})
 		a := box.Call(ctx, "rw_safe_write", raw(`{"path":"a","content":"x"}`), nil)
 		if !a.OK || a.Receipt.Caller != "robot" || a.Receipt.JournalSeq == 0 || !a.Receipt.Journaled || a.Receipt.Code != rw.CodeOK || a.Receipt.InvocationID == "" {
 			t.Errorf("%s %+v", a.Text, a.Receipt)
@@ -91,7 +87,7 @@ func TestCalls(t *testing.T) {
 // TestToolsOfATier: names to call, schemas as bytes and as a map, and the same
 // tools by Find with all their arguments.
 func TestToolsOfATier(t *testing.T) {
-	store := open(t, nil)
+	store := open(t)
 	for tier, want := range map[toolbox.Preset]int{toolbox.Core: 7, toolbox.Standard: 12, toolbox.Full: len(toolbox.Table())} {
 		for _, info := range toolbox.Table() { // what is not listed can be called, and with every argument
 			a := toolbox.New(store, &toolbox.Options{Tier: tier}).Call(ctx, "rw_"+info.Name, raw(`{"no such argument":1}`), nil)
@@ -146,7 +142,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 // TestSessionsOfCalls: the host names the conversation, not the model; undo
 // stays inside it.
 func TestSessionsOfCalls(t *testing.T) {
-	store := open(t, nil)
+	store := open(t)
 	box := toolbox.New(store, &toolbox.Options{Caller: "robot"})
 	one, two := &toolbox.CallOpts{Session: "thread-1", CallID: "call_1"}, &toolbox.CallOpts{Session: "thread-2"}
 	for path, o := range map[string]*toolbox.CallOpts{"one": one, "two": two} {
@@ -197,7 +193,7 @@ func TestKeysOfCalls(t *testing.T) {
 		{"a short id", toolbox.CallOpts{CallID: "call_0"}, "x", "succeeded"},
 		{"nothing", toolbox.CallOpts{}, "x", "succeeded"},
 	} {
-		box := toolbox.New(open(t, nil), nil)
+		box := toolbox.New(open(t), nil)
 		if a := box.Call(ctx, "rw_safe_write", raw(`{"path":"f","content":"0","idempotency_key":"first"}`), &c.opts); !a.OK {
 			t.Fatalf("%s: %s", c.name, a.Text) // the arguments' own key wins
 		}
@@ -216,7 +212,7 @@ func TestKeysOfCalls(t *testing.T) {
 
 // TestProgressOfCalls reaches the host.
 func TestProgressOfCalls(t *testing.T) {
-	box := toolbox.New(open(t, nil), nil)
+	box := toolbox.New(open(t), nil)
 	content := testbed.Must(json.Marshal(strings.Repeat("x", 1<<16)))(t)
 	var chunks []string
 	for range 40 {
@@ -238,7 +234,7 @@ func TestProgressOfCalls(t *testing.T) {
 // is a file that executes code when no user can be asked (the library itself
 // only warns).
 func TestAgentsAreGuarded(t *testing.T) {
-	store := open(t, nil)
+	store := open(t)
 	box := toolbox.New(store, nil)
 	key := strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")
 	for args, want := range map[string]string{
@@ -267,7 +263,7 @@ func TestAgentsAreGuarded(t *testing.T) {
 // TestClaimTool: a claim belongs to the session of the call, as its writes do,
 // whether the host or the call names that; and only a listed tool makes claims.
 func TestClaimTool(t *testing.T) {
-	store := open(t, nil)
+	store := open(t)
 	box := toolbox.New(store, &toolbox.Options{Tools: []string{"claim"}, Replies: toolbox.FullReplies})
 	if a := toolbox.New(store, nil).Call(ctx, "rw_claim", raw(`{"paths":["src"]}`), nil); a.OK || !strings.Contains(a.Text, "unknown_tool") {
 		t.Errorf("%s", a.Text)

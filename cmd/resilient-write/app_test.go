@@ -101,7 +101,7 @@ func TestEveryToolHasACommand(t *testing.T) {
 		}
 		for _, a := range list {
 			if c := (verb{tool: v.tool, args: v.args}); !c.positional(a.Name) && a.Name != "content" {
-				if built(t, v).Flags().Lookup(flagName(a.Name)) == nil {
+				if built(v).Flags().Lookup(flagName(a.Name)) == nil {
 					t.Errorf("%s has no flag for %s", v.use, a.Name)
 				}
 			}
@@ -110,7 +110,7 @@ func TestEveryToolHasACommand(t *testing.T) {
 }
 
 // built returns the command of a verb.
-func built(t *testing.T, v verb) *cobra.Command {
+func built(v verb) *cobra.Command {
 	a := &app{args: append(strings.Fields(v.use), "check"), env: func(string) string { return "" }}
 	if v.use == "" {
 		return a.check()

@@ -74,14 +74,14 @@ func (a *surroundings) call(args []string, extra map[string]string) (code rw.Cod
 }
 
 // rw runs the command and returns its reply.
-func (a *surroundings) rw(code rw.Code, args ...string) map[string]any {
+func (a *surroundings) rw(args ...string) map[string]any {
 	a.t.Helper()
 	got, out, errs := a.call(args, nil)
-	if got != code {
-		a.t.Fatalf("%v: exit %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
+	if got != 0 {
+		a.t.Fatalf("%v: exit %d\n%s%s", args, got, out.String(), errs.String())
 	}
 	var reply map[string]any
-	if err := json.Unmarshal(out.Bytes(), &reply); err != nil && code == 0 {
+	if err := json.Unmarshal(out.Bytes(), &reply); err != nil {
 		a.t.Fatalf("%v: %v\n%s", args, err, out.String())
 	}
 	if name := twice(json.NewDecoder(&out)); name != "" {
@@ -187,10 +187,10 @@ func listed(reply map[string]any) (list []string) {
 func TestGroupsBeyondTheDescriptors(t *testing.T) {
 	a := newAround(t)
 	a.sh("i=0; while [ $i -lt 200 ]; do printf one > f$i; i=$((i+1)); done")
-	a.rw(0, "changes")
+	a.rw("changes")
 	before := a.files()
 	a.sh("for f in f*; do printf two > $f; done")
-	a.rw(0, "changes", "--call", "c1")
+	a.rw("changes", "--call", "c1")
 	if out, err := exec.Command("sh", "-c", "ulimit -n 100; exec "+build(t)+" undo --group c1 --root "+a.dir).CombinedOutput(); err != nil {
 		t.Errorf("%v: %.500s", err, out)
 	}
@@ -208,7 +208,7 @@ func TestScanOfHostileTree(t *testing.T) {
 	outside := t.TempDir()
 	noErr(t, os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("outside"), 0o600))
 	a.sh("mkdir dir other; echo x > dir/x.txt; echo y > other/y.txt; echo z > z.txt")
-	a.rw(0, "changes")
+	a.rw("changes")
 	socket, err := net.Listen("unix", filepath.Join(a.dir, "socket"))
 	if err != nil {
 		t.Skip(err)
@@ -217,7 +217,7 @@ func TestScanOfHostileTree(t *testing.T) {
 	a.sh(`mkfifo fifo dir/fifo; ln -s / root; ln -s "` + outside + `" dir/out; ln -s loop loop; ln -s z.txt link.txt
 		mv other real; ln -s real other; printf x > "$(printf 'bad\377name')"; mkdir "$(printf 'bad\377dir')"; printf x > "$(printf 'bad\377dir')"/f
 		rm dir/x.txt; ln -s ../z.txt dir/x.txt; echo more >> z.txt; truncate -s 300M sparse.bin; truncate -s 9M big.bin`)
-	reply := a.rw(0, "changes", "--call", "c1")
+	reply := a.rw("changes", "--call", "c1")
 	if diff := cmp.Diff([]string{"big.bin", "dir/out", "dir/x.txt", "link.txt", "loop", "other", "other/y.txt", "real/y.txt", "root", "sparse.bin", "z.txt"}, listed(reply)); diff != "" {
 		t.Fatal(diff)
 	}
@@ -226,7 +226,7 @@ func TestScanOfHostileTree(t *testing.T) {
 	if got := fmt.Sprint(scan["skipped"]); strings.Count(got, "bad") != 2 {
 		t.Error(got)
 	}
-	if again := a.rw(0, "changes", "--since", "seq:1"); len(listed(again)) != 0 {
+	if again := a.rw("changes", "--since", "seq:1"); len(listed(again)) != 0 {
 		t.Error(listed(again))
 	}
 	if data, _ := os.ReadFile(filepath.Join(outside, "secret.txt")); string(data) != "outside" {
@@ -281,7 +281,7 @@ func TestIgnoredAsGitSaysIt(t *testing.T) {
 		printf '*.bak\n!important.bak\n' > src/.gitignore; printf 'local.txt\n' > .git/info/exclude
 		git init -q vendor/a; printf 'only-inner\n' > vendor/a/.gitignore
 		touch tracked.o; git add -f tracked.o; git add .gitignore; git commit -qm x`)
-	a.rw(0, "changes")
+	a.rw("changes")
 	a.sh(`for d in . src src/deep build build/keep vendor vendor/a node_modules/p docs logs a/b/c; do
 			for f in x.go x.o x.bak important.bak x.pdf x.tmp keep.txt local.txt '#x' 'trail  ' only-inner tracked.o; do echo $d > "$d/$f"; done; done`)
 	git := func(dir, prefix string) (list []string) {
@@ -303,7 +303,7 @@ func TestIgnoredAsGitSaysIt(t *testing.T) {
 	for name := range strings.SplitSeq(strings.TrimSpace(a.ignoredFiles()), "\n") {
 		ignored[name] = true
 	}
-	for _, p := range listed(a.rw(0, "changes")) {
+	for _, p := range listed(a.rw("changes")) {
 		if !ignored[p] { // small ignored files are kept too
 			got = append(got, p)
 		}
@@ -331,7 +331,7 @@ func (a *surroundings) ignoredFiles() string {
 func TestTwoScansAtOnce(t *testing.T) {
 	a := newAround(t)
 	a.sh("i=0; while [ $i -lt 300 ]; do echo $i > f$i; i=$((i+1)); done")
-	a.rw(0, "changes")
+	a.rw("changes")
 	before := a.files()
 	a.sh("sed -i s/^/x/ f1*; rm f2*; echo new > new")
 	after := a.files()
@@ -344,7 +344,7 @@ func TestTwoScansAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	reply := a.rw(0, "changes")
+	reply := a.rw("changes")
 	mustEqual(t, cmp.Diff(differing(before, after), listed(reply)), "")
 	for _, f := range reply["files"].([]any) {
 		if f := f.(map[string]any); f["changes"] != 1.0 {
@@ -352,7 +352,7 @@ func TestTwoScansAtOnce(t *testing.T) {
 		}
 	}
 	for _, g := range slices.Backward(reply["groups"].([]any)) {
-		a.rw(0, "undo", "--group", g.(map[string]any)["group"].(string))
+		a.rw("undo", "--group", g.(map[string]any)["group"].(string))
 	}
 	if diff := differing(before, a.files()); len(diff) > 0 {
 		t.Fatal(diff)
@@ -381,7 +381,7 @@ func TestCaptureRecordsWhatHappens(t *testing.T) {
 	a.sh("printf last > last.txt")
 	end()
 	after := a.files()
-	reply := a.rw(0, "changes", "--no-scan")
+	reply := a.rw("changes", "--no-scan")
 	var changed []string
 	for _, f := range reply["files"].([]any) {
 		if one := f.(map[string]any); one["change"] != "reverted" { // such as a temporary file of sed
@@ -392,12 +392,12 @@ func TestCaptureRecordsWhatHappens(t *testing.T) {
 		t.Errorf("%q, want %q", changed, diff)
 	}
 	for _, g := range slices.Backward(a.groups()) {
-		a.rw(0, "undo", "--group", g["group"].(string))
+		a.rw("undo", "--group", g["group"].(string))
 	}
 	if diff := differing(before, a.files()); len(diff) > 0 {
 		t.Errorf("not undone: %q", diff)
 	}
-	a.rw(0, "check")
+	a.rw("check")
 }
 
 // TestCaptureBesideHooks: with hooks and a second capture running at the same
@@ -419,7 +419,7 @@ func TestCaptureBesideHooks(t *testing.T) {
 	a.hook("claude", a.claude("PostToolUse", "Bash", "t1", in))
 	end()
 	endOther()
-	for _, f := range a.rw(0, "changes", "--no-scan")["files"].([]any) {
+	for _, f := range a.rw("changes", "--no-scan")["files"].([]any) {
 		one := f.(map[string]any)
 		if n := one["changes"].(float64); n != 1 && one["path"] != "a.txt" || one["conflict"] == true {
 			t.Errorf("%v", one)
@@ -430,11 +430,11 @@ func TestCaptureBesideHooks(t *testing.T) {
 			t.Errorf("%v", g)
 		}
 	}
-	a.rw(0, "undo", "--group", "t1")
+	a.rw("undo", "--group", "t1")
 	if diff := differing(before, a.files()); len(diff) > 0 {
 		t.Errorf("not undone: %q", diff)
 	}
-	if s := fmt.Sprint(a.rw(0, "status")["capture"]); !strings.Contains(s, "host:watch") {
+	if s := fmt.Sprint(a.rw("status")["capture"]); !strings.Contains(s, "host:watch") {
 		t.Error(s)
 	}
 }

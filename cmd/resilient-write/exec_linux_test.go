@@ -87,7 +87,7 @@ func (s *sandboxed) write(name, text string) {
 
 func (s *sandboxed) clean() {
 	s.t.Helper()
-	if doc := s.rw(0, "check", "--deep"); doc["clean"] != true {
+	if doc := s.rw("check", "--deep"); doc["clean"] != true {
 		s.t.Errorf("check: %v", doc)
 	}
 }
@@ -124,10 +124,10 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 	if left := s.left(); len(left) > 0 {
 		t.Errorf("views remain: %q", left)
 	}
-	if doc := s.rw(0, "history", "moved.txt"); len(doc["versions"].([]any)) < 1 || !strings.Contains(fmt.Sprint(doc), "src/deep/c.txt") {
+	if doc := s.rw("history", "moved.txt"); len(doc["versions"].([]any)) < 1 || !strings.Contains(fmt.Sprint(doc), "src/deep/c.txt") {
 		t.Errorf("history does not follow the move: %v", doc)
 	}
-	s.rw(0, "undo")
+	s.rw("undo")
 	s.sh(`rm -r node_modules`) // files without versions
 	equal(t, s.tree(), before, "undone: before")
 	s.clean()
@@ -237,7 +237,7 @@ func TestExecMany(t *testing.T) {
 	if r = s.run(`for i in $(seq 5000); do echo $i > many/new$i; done`); r.code != 0 || strings.Count(s.tree(), "many/new") != 5000 {
 		t.Errorf("code %d: %s", r.code, r.errs)
 	}
-	if s.rw(0, "undo"); s.tree() != before {
+	if s.rw("undo"); s.tree() != before {
 		t.Error("not undone")
 	}
 	s.clean()
@@ -318,7 +318,7 @@ func TestExecKilledOnItsWay(t *testing.T) {
 		}
 		cmd.Process.Kill()
 		<-ended
-		s.rw(0, "recover")
+		s.rw("recover")
 		count := map[string]int{}
 		for n := 1; n <= 200; n++ {
 			data, _ := os.ReadFile(filepath.Join(s.dir, "many", fmt.Sprint(n)))

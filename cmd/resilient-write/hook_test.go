@@ -71,7 +71,7 @@ func (a *surroundings) claude(name, tool, call string, input map[string]any) map
 // groups returns the groups of observed changes.
 func (a *surroundings) groups() (list []map[string]any) {
 	a.t.Helper()
-	for _, g := range a.rw(0, "changes", "--no-scan")["groups"].([]any) {
+	for _, g := range a.rw("changes", "--no-scan")["groups"].([]any) {
 		list = append(list, g.(map[string]any))
 	}
 	return list
@@ -129,11 +129,11 @@ func TestHookRecordsShellCommands(t *testing.T) {
 			}
 			calls := groups[0]["calls"].([]any)
 			mustEqual(t, len(calls), 1)
-			a.rw(0, "undo", "--group", calls[0].(string))
+			a.rw("undo", "--group", calls[0].(string))
 			if d := differing(before, a.files()); len(d) > 0 {
 				t.Errorf("not undone: %q", d)
 			}
-			a.rw(0, "undo")
+			a.rw("undo")
 			if d := differing(after, a.files()); len(d) > 0 {
 				t.Errorf("not redone: %q", d)
 			}
@@ -230,12 +230,12 @@ func TestHookWhereNothingIsDenied(t *testing.T) {
 	event := func(part string) map[string]any {
 		return map[string]any{"taskId": "s1", "workspaceRoots": []string{a.dir}, part: map[string]any{"id": "e1", "name": "editor", "input": map[string]any{"path": ".envrc", "content": "x\n"}}}
 	}
-	a.rw(0, "changes")
+	a.rw("changes")
 	a.sh("printf mine > mine.txt")
 	mustEqual(t, a.hook("cline", event("tool_call"), "PreToolUse"), "")
 	a.sh("printf 'x\\n' > .envrc")
 	a.hook("cline", event("tool_result"), "PostToolUse")
-	a.rw(0, "undo", "--group", "e1")
+	a.rw("undo", "--group", "e1")
 	if files := a.files(); files["mine.txt"] == "" || files[".envrc"] != "" {
 		t.Errorf("%v", files)
 	}
@@ -280,7 +280,7 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 			t.Errorf("the secret in k%d.env is not reported: %s", i, reported)
 		}
 	}
-	for _, f := range a.rw(0, "changes", "--no-scan")["files"].([]any) {
+	for _, f := range a.rw("changes", "--no-scan")["files"].([]any) {
 		one := f.(map[string]any)
 		if n := one["changes"].(float64); one["conflict"] == true || one["path"] == "a.txt" && n != float64(rounds) || one["path"] != "a.txt" && n > 2 {
 			t.Errorf("%v", one)
@@ -290,10 +290,10 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 		if text := a.files()["a.txt"]; !strings.HasSuffix(text, fmt.Sprintf("version %d\n", i)) {
 			t.Fatalf("round %d: %q", i, text)
 		}
-		a.rw(0, "undo", "--group", fmt.Sprint("t", i))
+		a.rw("undo", "--group", fmt.Sprint("t", i))
 	}
 	if files := a.files(); !strings.HasSuffix(files["a.txt"], "version 0\n") || len(files) != 1 {
 		t.Errorf("%v", files)
 	}
-	a.rw(0, "check")
+	a.rw("check")
 }

@@ -245,7 +245,7 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 	}
 	a, state := newPlaced(t)
 	a.sh("git init -q; printf x > ../in; chmod -R a+rX ../..")
-	a.rw(0, "write", "a.txt", "--from", filepath.Join(filepath.Dir(a.dir), "in"))
+	a.rw("write", "a.txt", "--from", filepath.Join(filepath.Dir(a.dir), "in"))
 	store := filepath.Join(a.dir, ".git", "resilientwrite", "main")
 	a.sh("mkdir -p '" + state + "'; chmod 755 .git/resilientwrite .git/resilientwrite/main; chown -R 4711 .; chmod 500 .git/resilientwrite/main; chown 4711 '" + state + "'")
 	bin := filepath.Join(filepath.Dir(a.dir), "rw")

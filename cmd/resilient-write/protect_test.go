@@ -91,9 +91,9 @@ func (p *person) asked(say map[string]any) int {
 }
 
 // connectAsking starts the binary for a client whose user can be asked.
-func connectAsking(t *testing.T, dir string, user *person, args ...string) *client.Client {
+func connectAsking(t *testing.T, dir string, user *person) *client.Client {
 	t.Helper()
-	c := client.NewClient(transport.NewStdio(build(t), append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off"), args...), client.WithElicitationHandler(user))
+	c := client.NewClient(transport.NewStdio(build(t), append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off")), client.WithElicitationHandler(user))
 	noErr(t, c.Start(context.Background()))
 	t.Cleanup(func() { c.Close() })
 	must(c.Initialize(context.Background(), mcp.InitializeRequest{}))(t)

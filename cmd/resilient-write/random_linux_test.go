@@ -91,7 +91,7 @@ func TestExecAsWithoutIt(t *testing.T) {
 		if done++; now == before || r.IntN(2) == 0 {
 			continue
 		}
-		if s.rw(0, "undo"); s.tree() != before {
+		if s.rw("undo"); s.tree() != before {
 			t.Fatalf("%s\nbefore\n%s\nundone\n%s", script, before, s.tree())
 		}
 	}
@@ -111,17 +111,17 @@ func TestUndoOfRandomCalls(t *testing.T) {
 	a, r := newAround(t), newScripts(t)
 	s := &sandboxed{surroundings: a}
 	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
-	a.rw(0, "changes")
+	a.rw("changes")
 	undone := 0
 	for i := range rounds() {
 		call, script := fmt.Sprintf("call-%d", i), r.script()
-		a.rw(0, "changes")
+		a.rw("changes")
 		before := s.tree()
 		cmd := exec.Command("bash", "-c", script)
 		cmd.Dir = a.dir
 		cmd.Run()
 		after := s.tree()
-		a.rw(0, "changes", "--call", call)
+		a.rw("changes", "--call", call)
 		if after == before {
 			continue
 		}
@@ -146,7 +146,7 @@ func TestUndoOfRandomCalls(t *testing.T) {
 		if undone++; r.IntN(3) > 0 {
 			continue
 		}
-		if a.rw(0, "undo"); s.tree() != now {
+		if a.rw("undo"); s.tree() != now {
 			t.Fatalf("%s\nthe undo is not undone\n%s\n%s", script, now, s.tree())
 		}
 	}

@@ -184,7 +184,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Chdir(t.TempDir()) // for what --out names
 	ran := 0
-	a := &app{args: everyName(t), env: func(string) string { return "" }}
+	a := &app{args: everyName(), env: func(string) string { return "" }}
 	leaves(a.root(), nil, func(path []string, cmd *cobra.Command) {
 		name := strings.Join(path, " ")
 		switch path[0] + path[len(path)-1] {
@@ -241,7 +241,7 @@ func TestTrustListShowsNoHostileName(t *testing.T) {
 
 // everyName returns the names of all subcommands. Naming them all makes all
 // their flags.
-func everyName(t *testing.T) (names []string) {
+func everyName() (names []string) {
 	a := &app{env: func(string) string { return "" }}
 	leaves(a.root(), nil, func(path []string, _ *cobra.Command) { names = append(names, path...) })
 	return names

@@ -50,7 +50,7 @@ func joined(list []letter) (raw string, text string) {
 }
 
 // alphabet is some characters of a charset, with all ways to write them.
-func alphabet(t *testing.T, rnd *rand.Rand, c *charset) []letter {
+func alphabet(rnd *rand.Rand, c *charset) []letter {
 	list := []letter{}
 	add := func(raw []byte) {
 		out, err := codec(c).NewDecoder().Bytes(raw)
@@ -134,7 +134,7 @@ func TestEncodedSweep(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed(t), 3))
 	for _, c := range charsets {
 		c.prepare()
-		all := alphabet(t, rnd, c)
+		all := alphabet(rnd, c)
 		made := 0
 		for range rounds(4000) {
 			list := some(rnd, all, 1+rnd.IntN(24))
@@ -174,7 +174,7 @@ func TestDamagedSweep(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed(t), 4))
 	for _, c := range charsets {
 		c.prepare()
-		all := alphabet(t, rnd, c)
+		all := alphabet(rnd, c)
 		made := 0
 		for range rounds(4000) {
 			letters := some(rnd, all, 4+rnd.IntN(24))
@@ -360,7 +360,7 @@ func TestGuessOfASCII(t *testing.T) {
 			continue
 		}
 		c.prepare()
-		all := slices.DeleteFunc(alphabet(t, rnd, c), func(l letter) bool { return l.text == "\x00" })
+		all := slices.DeleteFunc(alphabet(rnd, c), func(l letter) bool { return l.text == "\x00" })
 		for range 3000 {
 			list := some(rnd, all, 1+rnd.IntN(24))
 			for i := range list {

@@ -17,7 +17,7 @@ func TestReadSweep(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed(t), 7))
 	for _, c := range charsets {
 		c.prepare()
-		all := alphabet(t, rnd, c)
+		all := alphabet(rnd, c)
 		read := 0
 		for range rounds(2000) {
 			list := some(rnd, all, 1+rnd.IntN(24))

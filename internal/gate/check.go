@@ -255,7 +255,7 @@ func (c *Check) decide(g policyfile.Setting, i int, m *engine.Mutation, f findin
 		m.Warn(call.WarnRiskAccepted)
 		return nil
 	}
-	return c.refuse(g, i, m, f, why)
+	return c.refuse(g, m, f, why)
 }
 
 // mayAccept reports whether the caller accepts the risk and is allowed to. It
@@ -280,7 +280,7 @@ const MaxListed = 20
 // refuse makes the error of the gate. Its context has the findings as
 // []scan.Finding. The draft is kept, so that the caller can redact it without
 // sending it again.
-func (c *Check) refuse(g policyfile.Setting, i int, m *engine.Mutation, f findings, why string) error {
+func (c *Check) refuse(g policyfile.Setting, m *engine.Mutation, f findings, why string) error {
 	e := fault.New(fault.RiskBlocked)
 	e.Patterns = f.fresh.Families()
 	actions := f.report.Actions()

@@ -289,24 +289,15 @@ func TestEveryKeyHasItsStrictness(t *testing.T) {
 	}
 	keys := leaves(policy, "")
 	for _, key := range keys {
-		if top, _, _ := cutDot(key); !known[key] && !known[top] {
+		if top, _, _ := strings.Cut(key, "."); !known[key] && !known[top] {
 			t.Errorf("%s has no row in Strictnesses", key)
 		}
 	}
 	for key := range known {
-		if !slices.ContainsFunc(keys, func(k string) bool { top, _, _ := cutDot(k); return k == key || top == key }) {
+		if !slices.ContainsFunc(keys, func(k string) bool { top, _, _ := strings.Cut(k, "."); return k == key || top == key }) {
 			t.Errorf("%s is no key of the file", key)
 		}
 	}
-}
-
-func cutDot(key string) (before, after string, found bool) {
-	for i := range key {
-		if key[i] == '.' {
-			return key[:i], key[i+1:], true
-		}
-	}
-	return key, "", false
 }
 
 // TestHold: what is weaker than the base is brought up to it, what is stricter

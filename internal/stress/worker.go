@@ -44,7 +44,7 @@ func runWorker(ws, logs string, number, round int) {
 			w := &writer{s: s, j: j, name: fmt.Sprintf("w%d-%d-%d", number, round, i),
 				rng: rand.New(rand.NewPCG(*seed, uint64(number*1_000_000+round*100+i)))}
 			for ctx.Err() == nil && !w.stuck {
-				w.call(ctx)
+				w.call()
 			}
 		}()
 	}
@@ -89,7 +89,7 @@ func (w *writer) path() string { return pathOf(w.rng.IntN(*paths)) }
 
 // call makes one call and records its result. Every third write is sent again with its
 // key, as after a lost reply.
-func (w *writer) call(ctx context.Context) {
+func (w *writer) call() {
 	w.n++
 	e := event{Kind: "begin", ID: fmt.Sprintf("%s-%d", w.name, w.n)}
 	verb := verbs[w.rng.IntN(len(verbs))]

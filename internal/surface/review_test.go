@@ -30,7 +30,7 @@ type project struct {
 }
 
 // release freezes a surface.
-func (p *project) release(t *testing.T, d surface.Document, entries ...string) {
+func (p *project) release(t *testing.T, d surface.Document) {
 	t.Helper()
 	data := testbed.Must(d.Encode())(t)
 	if p.goldens == nil {
@@ -38,7 +38,7 @@ func (p *project) release(t *testing.T, d surface.Document, entries ...string) {
 	}
 	p.goldens[d.SchemaVersion] = data
 	sum := sha256.Sum256(data)
-	p.log = append([]string{fmt.Sprintf("## %s – 2026-12-01\n\nSurface: `sha256:%s`\n\n%s\n", d.SchemaVersion, hex.EncodeToString(sum[:]), strings.Join(entries, "\n"))}, p.log...)
+	p.log = append([]string{fmt.Sprintf("## %s – 2026-12-01\n\nSurface: `sha256:%s`\n\n\n", d.SchemaVersion, hex.EncodeToString(sum[:]))}, p.log...)
 }
 
 // review judges a surface in the making whose own golden is up to date.

@@ -309,10 +309,10 @@ func (in *importing) take(ctx context.Context, r io.Reader) error {
 		if len(in.batch) < importBatch && in.size < importBytes {
 			return nil
 		}
-		return in.flush(ctx)
+		return in.flush()
 	})
 	if err == nil {
-		err = in.flush(ctx)
+		err = in.flush()
 	}
 	if err != nil || in.out.Imported == 0 {
 		return err
@@ -321,7 +321,7 @@ func (in *importing) take(ctx context.Context, r io.Reader) error {
 }
 
 // flush writes the batch and makes it durable.
-func (in *importing) flush(ctx context.Context) error {
+func (in *importing) flush() error {
 	if len(in.batch) == 0 {
 		return nil
 	}

@@ -103,15 +103,15 @@ func (r *Records) Encode() ([]byte, error) {
 
 // Records reads read.json. whole is false if there is one that cannot be understood:
 // then no handoff counts as read.
-func (l *Layer) Records() (rec Records, whole bool, err error) {
+func (l *Layer) Records() (rec Records, whole bool) {
 	data, err := l.ReadPart(Dir, ReadName, readLimit)
 	if engine.IsAbsent(err) {
-		return rec, true, nil
+		return rec, true
 	}
 	if err != nil || json.Unmarshal(data, &rec) != nil {
-		return Records{}, false, nil
+		return Records{}, false
 	}
-	return rec, true, nil
+	return rec, true
 }
 
 // quarantine moves a file of handoffs/ that cannot be used to

@@ -140,8 +140,8 @@ func (l *Layer) Read(ctx context.Context, r handoff.ReadRequest) (out handoff.Re
 	if e := checkSteps(out.Envelope.DependencyGraph); e != nil {
 		out.Warnings = append(out.Warnings, call.Warning{Reason: string(e.Code), Hint: e.Hint})
 	}
-	records, whole, err := l.Records()
-	if err != nil || !whole {
+	records, whole := l.Records()
+	if !whole {
 		out.Warnings = append(out.Warnings, call.WarningOf(call.WarnHandoffRecords))
 	}
 	out.ReadBy = records.ReadBy(d.Real, d.SHA256)
@@ -184,10 +184,7 @@ func (l *Layer) NewAcknowledgment(c *engine.Commit, d Doc, name string) (*Acknow
 }
 
 func (a *Acknowledgment) plan(context.Context) error {
-	records, whole, err := a.l.Records()
-	if err != nil {
-		return err
-	}
+	records, whole := a.l.Records()
 	if !whole {
 		if _, err := a.l.quarantine(ReadName); err != nil {
 			return err

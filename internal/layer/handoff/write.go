@@ -147,10 +147,7 @@ func (w *Write) keepOld() error {
 		return err
 	}
 	if !w.Archive {
-		known, _, err := w.l.Records()
-		if err != nil {
-			return err
-		}
+		known, _ := w.l.Records()
 		if sha == m.Measured.Digest.Hex() || len(known.ReadBy(target.Path, sha)) > 0 {
 			return nil
 		}
