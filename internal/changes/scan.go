@@ -82,7 +82,7 @@ func ClaimedFiles(list []lease.File) (out []around.ClaimedFile) {
 // Call scans when a tool call begins or ends, and records that it does.
 func (s *Scanner) Call(ctx context.Context, c around.ToolCall, ends bool) (out around.ScanResult, err error) {
 	known := s.Calls()
-	call := observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command}
+	call := observe.OpenCall{CapturedCall: around.CapturedCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command}}
 	if c.Alike && c.ID != "" {
 		id := ""
 		if ends {

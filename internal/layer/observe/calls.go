@@ -17,12 +17,8 @@ import (
 
 // OpenCall is a tool call of another program that has begun and not ended.
 type OpenCall struct {
-	ID      string    `json:"id"`
-	Host    string    `json:"host,omitempty"`
-	Session string    `json:"session,omitempty"`
-	Command string    `json:"command,omitempty"`
-	Since   time.Time `json:"since"`
-	Ended   bool      `json:"ended,omitempty"` // but no scan has seen everything since
+	around.CapturedCall
+	Ended bool `json:"ended,omitempty"` // but no scan has seen everything since
 }
 
 // HostSeen is the newest event of a host.
@@ -57,7 +53,7 @@ func (w *Watched) Status() around.CaptureStatus {
 	out := around.CaptureStatus{Open: []around.CapturedCall{}, Hosts: []around.CaptureHost{}}
 	for _, o := range w.Open {
 		if !o.Ended {
-			out.Open = append(out.Open, around.CapturedCall{ID: o.ID, Host: o.Host, Session: o.Session, Command: o.Command, Since: o.Since})
+			out.Open = append(out.Open, o.CapturedCall)
 		}
 	}
 	for _, h := range w.Hosts {
