@@ -26,8 +26,8 @@ func (n *Needle) MaskJSON(text []byte, fixed func(field string) bool) ([]byte, b
 					at++
 				}
 			}
-			at = min(at, len(text)-1)
-			if isName = bytes.HasPrefix(bytes.TrimLeft(text[at+1:], " \t\r\n"), []byte(":")); isName {
+			at = min(at, len(text)) // of a text that was cut off
+			if isName = bytes.HasPrefix(bytes.TrimLeft(text[min(at+1, len(text)):], " \t\r\n"), []byte(":")); isName {
 				field = string(text[from:at])
 			}
 		case inNumber(text[at]):

@@ -248,3 +248,16 @@ func FuzzLinear(f *testing.F) {
 		return spans
 	})
 }
+
+// TestJSONThatWasCutOff: of a text that ends anywhere, what was there of the secret is
+// overwritten, too.
+func TestJSONThatWasCutOff(t *testing.T) {
+	n := made(t, "somebody-else")
+	doc := []byte(`{"a":"x\"y","b\\":["somebody-else",1.5e3],"c":"somebody-else"}`)
+	for end := range len(doc) + 1 {
+		out, _, err := n.MaskJSON(doc[:end], nil)
+		if err != nil || len(out) != end || n.Within(out) {
+			t.Errorf("%s: %s %v", doc[:end], out, err)
+		}
+	}
+}
