@@ -403,6 +403,31 @@ func TestEraseBesideWriters(t *testing.T) {
 	}
 }
 
+// TestEraseBesideVersionsThatWait: a version that waits in another process for its copy in
+// history gets none after an erasure, although that process has not read the rows that
+// others wrote before it. No part of the copy is made: the process may die with it.
+func TestEraseBesideVersionsThatWait(t *testing.T) {
+	secret := leaked()
+	for n := -1; n < 12; n++ { // more operations than a copy has
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "000a"}))(t)
+		other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "000b"}))(t)
+		write(t, s, "a.txt", "holds "+secret, rw.ModeCreate)
+		write(t, other, "b.txt", "text", rw.ModeCreate)
+		erase(t, other, admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
+		other.Close(background)
+		fs.StopAt(n)
+		s.Sync(background)
+		fs.StopAt(-1)
+		for path, content := range fs.Tree() {
+			if strings.HasPrefix(path, rw.StateDirName+"/") && strings.Contains(content, secret) {
+				t.Errorf("operation %d: it is in %s", n, path)
+			}
+		}
+		fs.Kill()
+	}
+}
+
 // TestEraseWaitsForCallsInProgress: the row of a commit whose writer died keeps its path
 // until the commit is completed.
 func TestEraseWaitsForCallsInProgress(t *testing.T) {

@@ -466,7 +466,11 @@ func (s *Engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map
 // erasedTo returns the newest row when Erase last began: versions up to it are no
 // longer copied.
 func (s *Engine) erasedTo() uint64 {
-	if mark := s.Locks.Mark(); mark <= s.Log.Head() {
+	mark := s.Locks.Mark()
+	if mark > s.Log.Head() {
+		s.Log.CatchUp() // others may have written rows since
+	}
+	if mark <= s.Log.Head() {
 		return mark
 	}
 	return 0 // of another journal
@@ -531,13 +535,13 @@ func (s *Engine) copyHead(x *head) (*blob.Draft, error) {
 			return nil, err
 		}
 		defer f.Close()
-		d, err := s.History.Draft(x.sha)
+		d, err := s.draftHead(x)
 		if err == nil {
 			err = s.fillDraft(d, f, size)
 		}
 		return d, err
 	}
-	d, err := s.History.Draft(x.sha)
+	d, err := s.draftHead(x)
 	if err != nil {
 		return nil, err
 	}
@@ -551,6 +555,17 @@ func (s *Engine) copyHead(x *head) (*blob.Draft, error) {
 		return d, err
 	}
 	return d, s.fillDraft(d, io.NewSectionReader(file, 0, size), size)
+}
+
+// draftHead makes the object for a version, unless an Erase has come since its commit. One
+// that comes later removes it.
+func (s *Engine) draftHead(x *head) (*blob.Draft, error) {
+	d, err := s.History.Draft(x.sha)
+	if err == nil && x.seq <= s.erasedTo() {
+		d.Discard()
+		err = errNoHead
+	}
+	return d, err
 }
 
 // fillDraft copies a version that is not too large.
