@@ -18,10 +18,11 @@ import (
 // an odd one, so that it meets a keyword wherever it begins.
 //
 // Where the processor can look up many bytes at a time, a filter for whole texts
-// is one of step 1 that has buckets. They find the places at which it looks.
+// has another one of step 1 with buckets, which find the places at which it looks.
 type prefilter struct {
 	step    int
-	buckets *buckets // nil for none
+	fast    *prefilter // with buckets; nil for none
+	buckets *buckets
 	words   []word
 	longest int                  // length of the longest word
 	used    [1 << hashBits]uint8 // for a hash, a bit for the low bits of each byte that may follow
@@ -85,8 +86,8 @@ func newTextFilter(words []word) *prefilter {
 	words = slices.Clone(words)
 	slices.SortStableFunc(words, func(a, b word) int { return len(a.text) - len(b.text) })
 	f := newFrequency()
-	p = newPrefilter(1, words, f.rarest)
-	p.buckets = f.buckets(p.slots)
+	p.fast = newPrefilter(1, words, f.rarest)
+	p.fast.buckets = f.buckets(p.fast.slots)
 	return p
 }
 
@@ -196,81 +197,82 @@ func (p *prefilter) scan(t *text, from, to int) {
 		return
 	}
 	t.runs.work += to - from
-	if p.buckets != nil {
-		p.scanPlaces(t, t.b[:to+2], from)
-		return
+	if p.fast != nil && to-from >= leastFast {
+		from = p.fast.scanPlaces(t, t.b[:to+2], from)
 	}
-	used, b := &p.used, t.b
+	used, b, step := &p.used, t.b, p.step
 	i := from
 	for ; i < to && i+9 <= len(b); i += 6 {
 		x := binary.LittleEndian.Uint64(b[i:]) | caseBits
 		met := used[hash3(uint32(x))] | used[hash3(uint32(x>>16))] | used[hash3(uint32(x>>32))]
-		if p.step == 1 {
+		if step == 1 {
 			met |= used[hash3(uint32(x>>8))] | used[hash3(uint32(x>>24))] | used[hash3(uint32(x>>40))]
 		}
-		if met != 0 {
-			p.look(t, i, min(6, to-i), x)
+		if met == 0 {
+			continue
+		}
+		follow := binary.LittleEndian.Uint64(b[i+1:]) >> 16
+		for k := 0; k < min(6, to-i); k += step {
+			if h := hash3(uint32(x >> (8 * k))); used[h]>>(follow>>(8*k)&7)&1 != 0 {
+				p.compare(t, i+k, h)
+			}
 		}
 	}
-	for ; i < to; i += p.step {
+	for ; i < to; i += step {
 		if h := hash3(three(b[i:]) | 0x202020); used[h] != 0 && (i+3 == len(b) || used[h]>>(b[i+3]&7)&1 != 0) {
 			p.compare(t, i, h)
 		}
 	}
 }
 
-// look looks at n of the six places at i, whose bytes are in x. Most have none of
-// the bytes that follow the three in a word.
-func (p *prefilter) look(t *text, i, n int, x uint64) {
-	follow := binary.LittleEndian.Uint64(t.b[i+1:]) >> 16
-	var places uint
-	for k := range 6 {
-		places |= uint(p.used[hash3(uint32(x>>(8*k)))]>>(follow>>(8*k)&7)&1) << k
-	}
-	if p.step == 2 {
-		places &= 0b010101
-	}
-	for places &= 1<<n - 1; places != 0; places &= places - 1 {
-		k := bits.TrailingZeros(places)
-		p.compare(t, i+k, hash3(uint32(x>>(8*k))))
-	}
-}
+const (
+	leastFast = 256 // bytes of a text below which buckets are no faster
+	mostMet   = 16  // one of so many places has a word at most where they are faster
+)
 
 // scanPlaces looks at every word whose three bytes are in b, from a place on, where
 // the buckets find one. It calls keyword in the order of a filter of step 2, because
-// what a rule finds may depend on what it has looked at before.
-func (p *prefilter) scanPlaces(t *text, b []byte, from int) {
+// what a rule finds may depend on what it has looked at before. It returns where
+// such a filter goes on: near the end, or where there are too many words.
+func (p *prefilter) scanPlaces(t *text, b []byte, from int) int {
 	var places [64]uint64
-	var end [128 + 3]byte // the last bytes, and zeros
-	waiting := metWords{t.runs.met[t.depth][:0], t, from}
-	for n := 0; from+2 < len(b); from += 64 * n {
-		piece := b[from:]
-		if n = min((len(piece)-3)/64, len(places)); n <= 0 {
-			n, piece = 2, end[:]
-			copy(end[:], b[from:])
-		}
+	waiting := metWords{words: t.runs.met[t.depth][:0], t: t, from: from}
+	next, hits := from, 0
+	for n := min((len(b)-from-3)/64, len(places)); n > 0 && hits <= (next-from)/mostMet; n = min((len(b)-next-3)/64, len(places)) {
+		piece := b[next:]
 		p.buckets.places(piece, places[:n])
 		for k, found := range places[:n] {
 			for ; found != 0; found &= found - 1 {
 				i := 64*k + bits.TrailingZeros64(found)
 				x := binary.LittleEndian.Uint32(piece[i:])
 				if h := hash3(x | caseBits&0xffffffff); p.used[h]>>(x>>24&7)&1 != 0 {
-					waiting.upTo(from + i - p.longest)
-					for n := int(p.first[p.rank(h)]); ; n++ {
-						s := &p.slots[n]
-						if pos := from + i - s.off; s.at(t.b, pos) {
-							waiting.add(s.word, pos)
-						}
-						if s.final {
-							break
-						}
-					}
+					hits++
+					waiting.upTo(next + i - p.longest)
+					p.meet(t, next+i, h, &waiting)
 				}
 			}
 		}
+		next += 64 * n
 	}
-	waiting.upTo(len(t.b))
+	// What is met from here on may be known by bytes that were not looked at.
+	next = max(from, next-p.longest)
+	next -= (next - from) & 1
+	waiting.upTo(next)
 	t.runs.met[t.depth] = waiting.words
+	return next
+}
+
+// meet takes the words with the hash of the three bytes at i.
+func (p *prefilter) meet(t *text, i int, h uint32, waiting *metWords) {
+	for n := int(p.first[p.rank(h)]); ; n++ {
+		s := &p.slots[n]
+		if pos := i - s.off; s.mayBeAt(t.b, pos) && s.isAt(t.b, pos) {
+			waiting.add(s.word, pos)
+		}
+		if s.final {
+			return
+		}
+	}
 }
 
 // met is a word that is at pos, and at is where a filter of step 2 meets it.
@@ -280,37 +282,42 @@ type met struct {
 }
 
 // metWords are words in the order in which a filter of step 2 meets them that
-// begins at from.
+// begins at from; those before first were passed on.
 type metWords struct {
 	words []met
+	first int
 	t     *text
 	from  int
 }
 
 func (m *metWords) add(w *word, pos int) {
 	one := met{pos + w.known[(pos-m.from)&1], pos, w}
-	i := len(m.words)
-	for i > 0 && (m.words[i-1].at > one.at || m.words[i-1].at == one.at && m.words[i-1].word.order > w.order) {
-		i--
+	m.words = append(m.words, one)
+	i := len(m.words) - 1
+	for ; i > m.first && (m.words[i-1].at > one.at || m.words[i-1].at == one.at && m.words[i-1].word.order > w.order); i-- {
+		m.words[i] = m.words[i-1]
 	}
-	m.words = slices.Insert(m.words, i, one)
+	m.words[i] = one
 }
 
 // upTo calls keyword with those that are met before a place.
 func (m *metWords) upTo(at int) {
-	n := 0
-	for n < len(m.words) && m.words[n].at < at {
-		m.t.keyword(m.words[n].word, m.words[n].pos)
-		n++
+	for m.first < len(m.words) && m.words[m.first].at < at {
+		one := m.words[m.first]
+		m.first++
+		m.t.keyword(one.word, one.pos)
 	}
-	m.words = slices.Delete(m.words, 0, n)
+	if m.first == len(m.words) || m.first >= 64 {
+		m.words = m.words[:copy(m.words, m.words[m.first:])]
+		m.first = 0
+	}
 }
 
 // compare looks at the words with the hash of the three bytes at i.
 func (p *prefilter) compare(t *text, i int, h uint32) {
 	for n := int(p.first[p.rank(h)]); ; n++ {
 		s := &p.slots[n]
-		if pos := i - s.off; s.at(t.b, pos) {
+		if pos := i - s.off; s.mayBeAt(t.b, pos) && s.isAt(t.b, pos) {
 			t.keyword(s.word, pos)
 		}
 		if s.final {

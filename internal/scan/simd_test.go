@@ -33,15 +33,15 @@ func checkSIMD(t *testing.T, f *prefilter, b []byte) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("%q: lanes %x, want %x", b, got, want)
 	}
-	if f.buckets == nil {
+	if f.fast == nil {
 		return
 	}
 	if n = (len(b) - 3) / 64; n <= 0 {
 		return
 	}
 	places, all := make([]uint64, n), make([]uint64, n)
-	f.buckets.places(b, places)
-	f.buckets.placesPortable(b, all)
+	f.fast.buckets.places(b, places)
+	f.fast.buckets.placesPortable(b, all)
 	if !slices.Equal(places, all) {
 		t.Fatalf("%q: places %x, want %x", b, places, all)
 	}

@@ -170,8 +170,8 @@ type reading struct {
 	places [64]places
 	busy   [64]uint8 // the places that must be looked at, in order
 	base   int       // where the bytes begin
-	open   int       // of the next place
-	digit  int
+	open   int       // where the token begins that reaches base
+	digit  bool      // whether a digit is in it
 	// Of the last bytes that were read: those up to which the last so many are of
 	// tokens.
 	one, two, four, eight, fifteen uint64
@@ -179,8 +179,6 @@ type reading struct {
 
 // places is what must be looked at in 64 bytes.
 type places struct {
-	open   int    // where the token begins that reaches the first byte
-	digit  int    // the last digit before
 	ended  uint64 // the bytes after tokens
 	odd    uint64
 	spread uint64
@@ -227,50 +225,55 @@ func (r *reading) tokens(quotes []uint64) {
 	r.one, r.two, r.four, r.eight, r.fifteen = one, two, four, eight, fifteen
 }
 
-// marks finds what else must be looked at.
-func (r *reading) marks(n int) {
+// marks finds what else must be looked at and lists the busy places.
+func (r *reading) marks(n int) []uint8 {
+	busy := 0
 	for i := range n {
 		l, p := &r.lanes[i&63], &r.places[i&63]
 		token, d := l[laneToken], l.digits()
 		p.odd = l[lane1] &^ (token | l[lane2] | l[lane3])
 		p.spread = mayBeSpread(token, d)
 		p.octal = octalRuns(token, d)
-	}
-}
-
-// list lists the busy places, of bytes from base on.
-func (r *reading) list(base, n int) []uint8 {
-	open, digit, busy := r.open, r.digit, 0
-	for i := range n {
-		l, p := &r.lanes[i&63], &r.places[i&63]
-		p.open, p.digit = open, digit
 		r.busy[busy&63] = uint8(i)
 		busy -= whether(p.ended | p.odd | p.spread | p.octal)
-		d, gaps := l.digits(), ^l[laneToken]
-		digit += (base + bits.Len64(d) - 1 - digit) & whether(d)
-		open += (base + bits.Len64(gaps) - open) & whether(gaps)
-		base += 64
 	}
-	r.open, r.digit = open, digit
 	return r.busy[:busy]
 }
 
-// mayHoldRun reports whether leastFold characters of base64 may be in a row in a
-// token.
-func (r *reading) mayHoldRun(start, end int) bool {
-	start, end = start-r.base, end-r.base
-	if start < 0 || end-start > 64 {
+// token is the start of the token that ends with the first i bytes of a place, and
+// whether it holds a digit.
+func (r *reading) token(n, i int) (start int, digit bool) {
+	l, upTo := &r.lanes[n], uint64(1)<<i-1
+	gaps, digits := ^l[laneToken]&upTo, l.digits()&upTo
+	for ; gaps == 0; gaps, digits = ^r.lanes[n][laneToken], r.lanes[n].digits() {
+		digit = digit || digits != 0
+		if n--; n < 0 {
+			return r.open, digit || r.digit
+		}
+	}
+	i = bits.Len64(gaps)
+	return r.base + 64*n + i, digit || digits>>i != 0
+}
+
+// mayHoldRun reports whether something may be encoded in a token: so many characters
+// of base64 are in a row that they may hold it, or so many that they may be folded
+// at the end of a line.
+func (t *text) mayHoldRun(start, end int) bool {
+	r := &t.runs.reading[t.depth]
+	at, n := start-r.base, end-start
+	if at < 0 || n > 64 {
 		return true
 	}
-	x := r.lanes[start>>6&63].run() >> (start & 63)
-	if start&63+end-start > 64 {
-		x |= r.lanes[(start>>6+1)&63].run() << (64 - start&63)
+	x := r.lanes[at>>6&63].run() >> (at & 63)
+	if at&63+n > 64 {
+		x |= r.lanes[(at>>6+1)&63].run() << (64 - at&63)
 	}
-	x &= 1<<(end-start) - 1
+	x &= 1<<n - 1
 	x &= x >> 1
 	x &= x >> 2
 	x &= x >> 4
-	return x&(x>>(leastFold-8)) != 0
+	x &= x >> (leastFold - 8)
+	return x&(x>>(minRun-1-leastFold)) != 0 || x != 0 && lineBreak(t.b, end)
 }
 
 // whether is -1, of which all bits are set, if a bit of x is, else 0.
@@ -291,7 +294,7 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 	t.typed, t.hidden = true, stretch{}
 	var marks numberMarks
 	r := &m.reading[t.depth]
-	r.one, r.two, r.four, r.eight, r.fifteen, r.open, r.digit = 0, 0, 0, 0, 0, 0, -1
+	r.one, r.two, r.four, r.eight, r.fifteen, r.open, r.digit = 0, 0, 0, 0, 0, 0, false
 	for base := 0; base < len(b); base += 64 * len(r.lanes) {
 		n := r.read(b[base:])
 		r.base = base
@@ -302,41 +305,34 @@ func (t *text) tokens(look func(t *text, start, end int, digit bool)) {
 		}
 		quotes = quotes[:len(quotes)+n]
 		r.tokens(quotes[len(quotes)-n:])
-		r.marks(n)
-		for _, i := range r.list(base, n) {
-			t.busy(base+64*int(i), &r.lanes[i], &r.places[i], look)
+		for _, i := range r.marks(n) {
+			t.busy(r, int(i), look)
 		}
+		r.open, r.digit = r.token(n-1, 64)
 	}
 	m.quotes[t.depth] = quotes
 	if r.open < len(b) && r.fifteen>>63 == 1 {
-		look(t, r.open, len(b), r.digit >= r.open)
+		look(t, r.open, len(b), r.digit)
 	}
 }
 
-// busy looks at what must be looked at in 64 bytes.
-func (t *text) busy(base int, l *lanes, p *places, look func(t *text, start, end int, digit bool)) {
-	token, digits := l[laneToken], l.digits()
+// busy looks at what must be looked at in a place.
+func (t *text) busy(r *reading, n int, look func(t *text, start, end int, digit bool)) {
+	p, base := &r.places[n], r.base+64*n
 	if p.odd != 0 {
 		t.odd(base, p.odd)
 	}
 	for ended := p.ended; ended != 0; ended &= ended - 1 {
 		i := bits.TrailingZeros64(ended)
-		start, last := p.open, p.digit
-		if gap := ^token & (1<<i - 1); gap != 0 {
-			start = base + 64 - bits.LeadingZeros64(gap)
-		}
-		if d := digits & (1<<i - 1); d != 0 {
-			last = base + 63 - bits.LeadingZeros64(d)
-		}
-		if base+i <= len(t.b) {
-			look(t, start, base+i, last >= start)
+		if start, digit := r.token(n, i); base+i <= len(t.b) {
+			look(t, start, base+i, digit)
 		}
 	}
 	if p.spread != 0 && t.depth < maxDepth {
 		t.spread(base-32, base+64+32)
 	}
 	if p.octal != 0 && t.depth < maxDepth && base+64 > t.octalTo {
-		if at := octalAt(p.octal, token, digits); at != 0 {
+		if at := octalAt(p.octal, r.lanes[n][laneToken], r.lanes[n].digits()); at != 0 {
 			first := base + bits.TrailingZeros64(at)
 			t.octalTo = max(t.dump(first), first+1)
 		}
@@ -375,7 +371,7 @@ func (t *text) token(start, end int, digit bool) {
 	case lineBreak(t.b, end):
 		t.s.inTokens.scan(t, start, end-2)
 	}
-	if long && t.depth < maxDepth && t.runs.reading[t.depth].mayHoldRun(start, end) {
+	if long && t.depth < maxDepth && t.mayHoldRun(start, end) {
 		t.encodedIn(start, end)
 	}
 }

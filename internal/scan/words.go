@@ -26,12 +26,17 @@ func fold(text string) folded {
 }
 
 // at reports whether the word is at pos of b.
-func (w *folded) at(b []byte, pos int) bool {
+func (w *folded) at(b []byte, pos int) bool { return w.mayBeAt(b, pos) && w.isAt(b, pos) }
+
+// mayBeAt looks at the first bytes, in code that is inlined.
+func (w *folded) mayBeAt(b []byte, pos int) bool {
+	return pos < 0 || pos+8 > len(b) || (binary.LittleEndian.Uint64(b[pos:])|w.fold)&w.mask == w.head
+}
+
+// isAt looks at the others.
+func (w *folded) isAt(b []byte, pos int) bool {
 	if pos < 0 || pos+8 > len(b) {
 		return hasPrefixAt(b, pos, w.text, true)
-	}
-	if (binary.LittleEndian.Uint64(b[pos:])|w.fold)&w.mask != w.head {
-		return false
 	}
 	return len(w.text) <= 8 || hasPrefixAt(b, pos+8, w.text[8:], true)
 }
