@@ -74,7 +74,6 @@ func (c *checker) check(n *node, s *spec, v reflect.Value) {
 		if c.kind(n, strictyaml.Map) {
 			for _, f := range n.Fields {
 				family := grow(v).Addr().Interface().(*Family)
-				family.Line = f.Key.Line
 				c.scalar(f.Key, &spec{form: name}, reflect.ValueOf(&family.Name).Elem())
 				c.check(f.Value, s.item, reflect.ValueOf(&family.Patterns).Elem())
 			}

@@ -76,11 +76,11 @@ exec:
 var fullFile = &File{
 	Version: 1,
 	ExtendPatterns: []Family{
-		{Name: "acme", Line: 4, Patterns: []Pattern{
+		{Name: "acme", Patterns: []Pattern{
 			{Name: "acme_token", Regex: "acme_[0-9a-f]{32}", Weight: 0.9, Keywords: []string{"acme_", "ACME"}, Line: 5},
 			{Name: "acme_id", Regex: `\bacme-\d{4}\b`, Weight: 0.35, Line: 9},
 		}},
-		{Name: "zeta", Line: 12, Patterns: []Pattern{{Name: "zeta_key", Regex: `zk\.[a-z]+`, Weight: 0.35, Line: 13}}},
+		{Name: "zeta", Patterns: []Pattern{{Name: "zeta_key", Regex: `zk\.[a-z]+`, Weight: 0.35, Line: 13}}},
 	},
 	DisableFamilies: []string{"email"},
 	DisablePatterns: []string{"generic_secret", "acme_id"},
@@ -88,8 +88,8 @@ var fullFile = &File{
 	RetryBudget:     RetryBudget{5},
 	Gate:            Gate{Setting{"off", "medium", "reason"}, true},
 	Allow: []Allow{
-		{"docs/**/*.md", "acme_token", "Examples of the documentation.", 27},
-		{"test data/**", "*", "Made up values, as the tests need them.", 32},
+		{"docs/**/*.md", "acme_token", "Examples of the documentation."},
+		{"test data/**", "*", "Made up values, as the tests need them."},
 	},
 	Protect: []string{".github/**", "**/*.pem"}, ProtectDefaults: "warn", Merge: "clean", Placeholders: "score", ProtectExceptions: []string{"testdata/repos"},
 	History: History{1 << 30, 10_000_000, 30*24*time.Hour + 12*time.Hour, 20, 2 << 20},
@@ -147,7 +147,7 @@ func TestGoodFiles(t *testing.T) {
 		"history: {max_age: 2w}":       set(func(f *File) { f.History.MaxAge = 14 * 24 * time.Hour }),
 		"history: {max_age: \"PT1H\"}": set(func(f *File) { f.History.MaxAge = time.Hour }),
 		"allow:\n- path: a\n  reason: |\n    b\n    c\n": set(func(f *File) {
-			f.Allow = []Allow{{Path: "a", Reason: "b\nc", Line: 2}}
+			f.Allow = []Allow{{Path: "a", Reason: "b\nc"}}
 		}),
 	} {
 		f, problems := Parse([]byte(text))

@@ -99,7 +99,6 @@ type File struct {
 type Family struct {
 	Name     string
 	Patterns []Pattern
-	Line     int
 }
 
 // Pattern is a rule that the file adds. Its expression compiles with package regexp and
@@ -153,7 +152,6 @@ type Allow struct {
 	Path    string `key:"path" form:"glob"`
 	Pattern string `key:"pattern" form:"nameStar" use:"either"`
 	Reason  string `key:"reason" form:"prose" missing:"say why the exception is safe"`
-	Line    int
 }
 
 // Capture selects, by globs of paths, which files changed by other programs are

@@ -212,7 +212,7 @@ func Into(c *engine.Commit, l *changes.Layer, at *observe.Index, r admin.Materia
 	}
 	now, then, files, turn := at.All(), map[string]observe.File{}, map[string]admin.TreeFile{}, map[string]int{}
 	for i, f := range r.Files {
-		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: perm(f.Mode)}}
+		then[f.Path] = observe.File{Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: perm(f.Mode)}}
 		files[f.Path], turn[f.Path] = f, i
 	}
 	if err := replaceable(now, then, r.Keep); err != nil {

@@ -23,7 +23,6 @@ type Section struct {
 type Entry struct {
 	Class     Class
 	Addresses []string
-	Text      string
 	Line      int
 }
 
@@ -32,7 +31,7 @@ var (
 		return regexp.MustCompile(`^## (\S+) – (unreleased|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 	})
 	hashForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^Surface: `sha256:([0-9a-f]{64})`$") })
-	entryForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^- ((?:`[^`]+`(?:, )?)+): (\\S.*)$") })
+	entryForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^- ((?:`[^`]+`(?:, )?)+): \\S.*$") })
 	quotedForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`([^`]+)`") })
 )
 
@@ -78,7 +77,7 @@ func ParseChangelog(data []byte) (sections []Section, problems []string) {
 				complain(n, "an entry is - `address`: what changed for whom")
 				continue
 			}
-			e := Entry{Class: class, Text: m[2], Line: n}
+			e := Entry{Class: class, Line: n}
 			for _, q := range quotedForm().FindAllStringSubmatch(m[1], -1) {
 				e.Addresses = append(e.Addresses, q[1])
 			}

@@ -52,10 +52,7 @@ func (s Snapshot) Report() around.Snapshot {
 }
 
 // File is a file in a snapshot or in the index.
-type File struct {
-	Path string
-	*Entry
-}
+type File struct{ *Entry }
 
 // Hex is the hash of a file as the journal has it.
 func (f File) Hex() string { return hex.EncodeToString(f.SHA[:]) }
@@ -73,7 +70,7 @@ func (x *Index) All() map[string]File {
 		for i := range list {
 			if list[i].kept() {
 				p := tree.Join(dir, list[i].Name)
-				all[p] = File{p, &list[i]}
+				all[p] = File{&list[i]}
 			}
 		}
 	}
