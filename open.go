@@ -258,8 +258,7 @@ func (s *Store) Within(dir string) bool {
 	if err != nil {
 		return false
 	}
-	rel, err := filepath.Rel(real, s.engine.RealRoot)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+	return relpath.Contains(real, s.engine.RealRoot)
 }
 
 // openPlaced opens the state directory of the workspace real at the place that

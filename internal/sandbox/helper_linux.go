@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // helperName is the name under which a program is started as the helper, with one
@@ -134,7 +136,7 @@ func (o *order) isolate() error {
 // workspace is there.
 const shared = "/dev/shm"
 
-func belowShared(p string) bool { return Within(p, shared) }
+func belowShared(p string) bool { return relpath.Contains(shared, p) }
 
 // noMounts is what is missing if nothing may be mounted: it is the first of all mounts.
 const noMounts = "private mounts"

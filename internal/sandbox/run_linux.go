@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // grace is the time that a command has to end after SIGTERM.
@@ -153,7 +155,7 @@ func mountsBelow(root string) bool {
 	unquote := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	for line := range strings.Lines(string(data)) {
 		if f := strings.Fields(line); len(f) > 4 {
-			if p := unquote.Replace(f[4]); p != root && Within(p, root) {
+			if p := unquote.Replace(f[4]); p != root && relpath.Contains(root, p) {
 				return true
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // The ways to make a view, in the order in which they are tried.
@@ -104,12 +105,6 @@ func DefaultBase() (string, error) {
 	return filepath.Join(dir, "resilientwrite", "exec"), nil
 }
 
-// Within reports whether a path is dir or below it.
-func Within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
 // newView makes an empty view, after it has removed those that dead processes
 // left.
 func newView(base, root string) (*View, error) {
@@ -120,7 +115,7 @@ func newView(base, root string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	if Within(base, root) {
+	if relpath.Contains(root, base) {
 		return nil, errors.New("the directory of views is inside the workspace; set XDG_STATE_HOME to a directory outside of it")
 	}
 	unlock, err := lockFile(filepath.Join(base, lockName), true)
@@ -296,7 +291,7 @@ func Writable(list, closed []string) (paths []string, err error) {
 		if err != nil {
 			continue
 		}
-		if slices.ContainsFunc(closed, func(c string) bool { return Within(c, real) || Within(real, c) }) {
+		if slices.ContainsFunc(closed, func(c string) bool { return relpath.Contains(real, c) || relpath.Contains(c, real) }) {
 			if given {
 				return nil, fmt.Errorf("%q holds the workspace, its state or the views, or is inside of them", entry)
 			}

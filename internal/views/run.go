@@ -129,11 +129,11 @@ func (c *Command) prepare(e *engine.Engine, allow []string) (err error) {
 		return err
 	}
 	for _, p := range []string{filepath.Join(c.Root, ".git"), state} {
-		if st, err := os.Lstat(p); err == nil && st.Mode()&os.ModeSymlink == 0 && sandbox.Within(p, c.Root) {
+		if st, err := os.Lstat(p); err == nil && st.Mode()&os.ModeSymlink == 0 && relpath.Contains(c.Root, p) {
 			c.Closed = append(c.Closed, p)
 		}
 	}
-	if len(c.Closed) == 2 && sandbox.Within(c.Closed[1], c.Closed[0]) {
+	if len(c.Closed) == 2 && relpath.Contains(c.Closed[0], c.Closed[1]) {
 		c.Closed = c.Closed[:1] // the state in .git is closed with that
 	}
 	for _, path := range e.SlotDirs() {
