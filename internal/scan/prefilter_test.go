@@ -173,7 +173,32 @@ func checkPrefilter(t *testing.T, words []string, b []byte, seed uint64, from, m
 			some = append(some, w)
 		}
 	}
-	newFilters(some).check(t, b, from, middle, to)
+	f := newFilters(some)
+	f.check(t, b, from, middle, to)
+	f.checkOrder(t, b)
+	f.checkOrder(t, slices.Concat([]byte(prose(400+len(b)%70)), b, []byte(prose(300+len(b)%67))))
+	long := bytes.Repeat(append(b, ' '), 9000/(len(b)+1)+1)
+	f.checkOrder(t, slices.Concat([]byte(prose(4200)), long))
+	for n := range 64 { // what is at the end is left to step 2
+		f.checkOrder(t, long[:leastFast+n])
+	}
+}
+
+// checkOrder compares what a filter for whole texts finds, and in which order, with
+// what one of step 2 does.
+func (f *filters) checkOrder(t *testing.T, b []byte) {
+	t.Helper()
+	var found [2][]foundWord
+	for i, p := range f.each[1:] {
+		f.got = nil
+		x := scanner(t).newText(b)
+		p.scan(x, 0, len(b))
+		x.free()
+		found[i] = f.got
+	}
+	if !slices.Equal(found[0], found[1]) {
+		t.Fatalf("%q: step 2 finds %v, a filter for texts %v", b, found[0], found[1])
+	}
 }
 
 // filters are those of both steps for some words, and what they have found.
@@ -207,17 +232,6 @@ func (f *filters) check(t *testing.T, b []byte, from, middle, to int) {
 	}
 	middle -= (middle - from) % 2 // where the filter of step 2 looks
 	s := scanner(t)
-	var whole [3][]foundWord
-	for i, p := range f.each {
-		f.got = nil
-		x := s.newText(b)
-		p.scan(x, 0, len(b))
-		x.free()
-		whole[i] = f.got
-	}
-	if !slices.Equal(whole[1], whole[2]) {
-		t.Fatalf("%q: step 2 finds %v, a filter for texts %v", b, whole[1], whole[2])
-	}
 	for _, p := range f.each {
 		step := p.step
 		f.got = nil
