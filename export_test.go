@@ -211,6 +211,11 @@ func Together(all ...func() error) error {
 
 // PrepareHistory makes the directories of history at once, as every Open on a
 // real file system does.
+// HoldHistory takes the lock of history as a sweep does, until release is called.
+func (s *Store) HoldHistory() (release func(), err error) {
+	return s.engine.Locks.History(context.Background(), time.Second, "prune")
+}
+
 func (s *Store) PrepareHistory() error { return s.engine.History.Prepare() }
 
 // UnifiedDiff is the diff that replies show.

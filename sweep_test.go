@@ -675,6 +675,32 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	check(t, s, true)
 }
 
+// TestVersionsWaitForASweep: a version that cannot go into history because a sweep of
+// another process takes long does so later: by the call that needs it, with the next
+// commit, or by Sync. It is never lost for that.
+func TestVersionsWaitForASweep(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]func(*rw.Store) error{
+		"undo":        func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) },
+		"next commit": func(s *rw.Store) error { return errorOf(s.SafeWrite(background, put("b.txt", "b", rw.ModeCreate))) },
+		"sync":        func(s *rw.Store) error { return s.Sync(background) },
+	} {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "000a"}))(t)
+		other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "000b"}))(t)
+		write(t, s, "a.txt", longText, rw.ModeCreate)
+		release := must(other.HoldHistory())(t)
+		r := must(s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite)))(t)
+		expect(t, len(r.Warnings) == 1 && r.Warnings[0].Reason == call.WarnHistorySkipped, "%s: %v", name, r.Warnings)
+		noErr(t, s.Sync(background)) // in vain
+		release()
+		noErr(t, later(s), name)
+		length(t, must(s.Unfinished())(t), 0, name, ": left in staging")
+		s.Close(background)
+		other.Close(background)
+	}
+}
+
 // TestAppendRecoverySweep: a process appends to a file, continues with it in several ways, and is
 // killed, or the power fails, at each operation. At the level journal the work after its replies is
 // then not done yet. The next Open leaves the file as the last acknowledged call left it, or as the

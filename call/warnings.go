@@ -75,7 +75,7 @@ var warningHints = map[string]string{
 	WarnHardLinkBroken:      "the file had several hard links; the other names keep the old content",
 	WarnMetadataNotKept:     "some mode bits, ownership, attributes or ACLs of the file could not be preserved",
 	WarnStateDirVisible:     "git does not ignore the state directory; its .gitignore is missing or overridden",
-	WarnHistorySkipped:      "the previous version could not be moved into history; the next open tries again",
+	WarnHistorySkipped:      "the previous version could not be moved into history yet; later calls and the next open try again",
 	WarnNameNotPortable:     "the name cannot be used on Windows",
 	WarnForeignWriteRace:    "the file was rewritten in place, or this file system cannot exchange two names, so bytes that another program writes at the same moment could be lost",
 	WarnForeignWriteKept:    "another program changed the file during the write; its content is kept in history",

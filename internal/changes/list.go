@@ -251,7 +251,7 @@ func restored(kind, path, believed string, link bool) *engine.Mutation {
 // take takes a version from history, or from the first other place that has it. Many
 // files are read from history directly.
 func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take, places ...func() io.ReadCloser) error {
-	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return l.History.Open(v.sha) })
+	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return l.OpenVersion(v.sha) })
 	if err == nil && ok {
 		if m.Perm == nil && v.recorded != 0 && !l.IsThere(m.Path) {
 			m.Perm = &v.recorded

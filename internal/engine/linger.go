@@ -13,7 +13,8 @@ import (
 // A previous version that another program has open for writing may still change
 // after it was replaced in the workspace. It was copied into history; its file
 // stays in the slot while it is open, and is checked again before it is removed.
-// If a process leaves such files, the next Open takes them over with its slots.
+// So does one that could not be kept, until it can. If a process leaves such files,
+// the next Open takes them over with its slots.
 type lingering struct {
 	mu   sync.Mutex
 	list []lingerer
@@ -25,7 +26,8 @@ type lingerer struct {
 	size, mtime int64
 }
 
-// unknownSize is the size of a file that was changed while it was copied.
+// unknownSize is the size of a file that was changed while it was copied, or that could
+// not be kept.
 const unknownSize = -1
 
 // linger keeps the slot if another program may still write to its file, or has
@@ -51,9 +53,9 @@ func (l *lingering) add(x lingerer) {
 	l.list = append(l.list, x)
 }
 
-// LookAgain checks the first n files that linger, or all when n is negative.
-// Those that are still open stay.
-func (s *Engine) LookAgain(n int) {
+// LookAgain checks the first n files that linger, or all when n is negative, and
+// reports whether there were any. Those that are still open, or cannot be kept, stay.
+func (s *Engine) LookAgain(n int) bool {
 	l := &s.lingering
 	l.mu.Lock()
 	if n < 0 || n > len(l.list) {
@@ -65,6 +67,16 @@ func (s *Engine) LookAgain(n int) {
 	for _, x := range list {
 		s.lookAgainAt(x)
 	}
+	return len(list) > 0
+}
+
+// OpenVersion opens a version in history, also one that has waited in a slot.
+func (s *Engine) OpenVersion(sha string) (fsx.File, error) {
+	f, err := s.History.Open(sha)
+	if IsAbsent(err) && s.LookAgain(-1) {
+		f, err = s.History.Open(sha)
+	}
+	return f, err
 }
 
 func (s *Engine) lookAgainAt(x lingerer) {
@@ -82,7 +94,9 @@ func (s *Engine) lookAgainAt(x lingerer) {
 		x.slot.Remove()
 		return
 	}
-	s.keepChanged(x.spent, f)
+	if s.keepChanged(x.spent, f) != nil {
+		s.lingering.add(x)
+	}
 }
 
 // keepChanged makes a version of what another program wrote to a file after it

@@ -41,7 +41,7 @@ func (s *Engine) kept(sha string, limit int64) ([]byte, error) {
 	if err := s.Drain(); err != nil {
 		return nil, err
 	}
-	f, err := s.History.Open(sha)
+	f, err := s.OpenVersion(sha)
 	if IsAbsent(err) || errors.Is(err, blob.ErrDamaged) {
 		return nil, nil
 	}

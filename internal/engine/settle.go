@@ -161,13 +161,15 @@ func (t *settlement) flushAll(s *Engine) error {
 
 // clean empties the slots: previous versions move into history, the rest is
 // removed. It is not flushed: a slot that a power cut brings back is emptied by
-// the next Open. A version that cannot be kept now stays where it is, for the
-// next Open to try again; clean reports whether there was one.
+// the next Open. A version that cannot be kept now stays where it is, to be tried
+// again; clean reports whether there was one.
 func (t *settlement) clean(s *Engine) (left bool) {
 	for _, x := range t.slots {
 		if x.old == "" {
 			x.slot.Remove()
 		} else if t.grant.Try(func() error { return s.keep(x) }) != nil {
+			x.held = nil // its owner closes it
+			s.lingering.add(lingerer{x, unknownSize, 0})
 			left = true
 		}
 	}

@@ -53,7 +53,7 @@ func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
 // the version is the newest one; nil if neither has the bytes.
 func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
 	if s.History != nil {
-		if f, err := s.History.Open(v.M.SHA256); err == nil {
+		if f, err := s.OpenVersion(v.M.SHA256); err == nil {
 			return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.M.Bytes), Closer: f}, v.M.Bytes, nil
 		} else if !engine.IsAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
 			return nil, 0, err

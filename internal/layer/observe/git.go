@@ -177,7 +177,7 @@ func (l *Layer) Kept(sha string, size int64) io.ReadCloser {
 	if sha == engine.HashOf(nil) { // history holds no object for an empty file
 		return io.NopCloser(bytes.NewReader(nil))
 	}
-	f, err := l.History.Open(sha)
+	f, err := l.OpenVersion(sha)
 	if err != nil {
 		return nil
 	}
