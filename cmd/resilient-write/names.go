@@ -53,7 +53,7 @@ func helpTopic(cmd *cobra.Command, args []string) error {
 	topic, rest, err := cmd.Root().Find(args)
 	switch {
 	case err != nil:
-		return &misuse{"there is no such help topic topic", "run " + cmd.Root().Name() + " help"}
+		return &misuse{"there is no such help topic", "run " + cmd.Root().Name() + " help"}
 	case len(rest) == 0:
 		topic.InitDefaultHelpFlag() // so that it is listed
 		return topic.Help()

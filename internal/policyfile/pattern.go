@@ -64,7 +64,7 @@ func cost(re *syntax.Regexp) int {
 	if re.Op == syntax.OpRepeat {
 		sum *= max(re.Min, re.Max, 1)
 	}
-	return min(sum, 1<<40)
+	return min(sum, 1<<20) // which is too much, and times the largest repetition fits into 32 bits
 }
 
 // canBeEmpty reports whether an expression can match at some place without
