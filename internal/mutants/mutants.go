@@ -374,6 +374,24 @@ var mutants = []mutant{
 		Run: "TestEraseWritesOverSlots",
 	},
 	{
+		Point: 28, Fault: "a version that waits in memory is copied after an erasure by a process that has not read the newest rows",
+		File: "internal/engine/heads.go",
+		Old:  "s.Log.CatchUp() // others may have written rows since", New: "",
+		Run: "TestEraseBesideVersionsThatWait",
+	},
+	{
+		Point: 28, Fault: "a copy is begun after an erasure",
+		File: "internal/engine/heads.go",
+		Old:  "if err == nil && x.seq <= s.erasedTo() {\n\t\td.Discard", New: "if false {\n\t\td.Discard",
+		Run: "TestEraseBesideVersionsThatWait",
+	},
+	{
+		Point: 28, Fault: "a version that a sweep kept out of history is not tried again",
+		File: "internal/engine/settle.go",
+		Old:  "s.lingering.add(lingerer{x, unknownSize, 0})\n\t\t\tleft", New: "left",
+		Run: "TestVersionsWaitForASweep",
+	},
+	{
 		Point: 29, Fault: "the helper of exec makes two files of one descriptor",
 		File: "internal/sandbox/helper_linux.go",
 		Old:  "io.MultiReader(in.Buffered(), orders)", New: "io.MultiReader(in.Buffered(), os.NewFile(orderFD, \"order\"))",
