@@ -103,9 +103,7 @@ func deny(t *testing.T, s *rw.Store, dir, what string, want rw.Detail, call func
 		}
 	}
 	equal(t, snapshot(t, dir), before, what, ": the refusal changed\n")
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("%s: left in staging: %v", what, left)
-	}
+	nothingStaged(t, s)
 	e := rw.AsError("", err)
 	conformsEnvelope(t, e)
 	equal(t, e.Effect, rw.EffectNone, what, ": effect")
