@@ -1824,3 +1824,18 @@ func TestSyncLooksAgain(t *testing.T) {
 		t.Skip("an open file is not noticed here")
 	}
 }
+
+// TestEraseLooksAtVersionsThatWereOpen: Erase waits for slots that are in use, and no
+// longer for those of versions that another program had open and has closed.
+func TestEraseLooksAtVersionsThatWereOpen(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{LockTimeout: 2 * time.Second})
+	secret := "correct-horse-battery"
+	write(t, s, "a.txt", secret, rw.ModeCreate)
+	f := must(os.OpenFile(filepath.Join(dir, "a.txt"), os.O_WRONLY, 0))(t)
+	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
+	noErr(t, f.Close())
+	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
+	nowhere(t, realTree(t, dir), secret)
+}

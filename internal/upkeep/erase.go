@@ -329,6 +329,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 		if err := e.Engine.RecoverDead(ctx, new(engine.Report)); err != nil {
 			return err
 		}
+		e.Engine.LookAgain(-1) // no commit of this process does
 	}
 }
 
