@@ -1,5 +1,5 @@
 // Package surface describes everything a client of the MCP server can see, as one
-// document, and classifies the differences between two versions: those that break a
+// document. Its tests classify the differences between two versions: those that break a
 // client that was written for the older one, those that do not, and those of wording
 // only. docs/governance.md describes the use of these classes.
 package surface
@@ -14,7 +14,7 @@ import (
 
 // Document is the surface of one version. Its lists are in an order of their
 // own, so that the same surface is always the same bytes. The tag differs says
-// how [Compare] compares a field.
+// how the tests compare a field.
 type Document struct {
 	SchemaVersion   string          `json:"schema_version"`
 	EnvelopeVersion string          `json:"envelope_version" differs:"breaks"`
