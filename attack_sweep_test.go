@@ -258,9 +258,7 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 		}
 	}
 	for p := range disk.Tree() {
-		if path.Base(p) == hash("") {
-			t.Fatal("an unused slot became a version")
-		}
+		require(t, path.Base(p) != hash(""), "an unused slot became a version")
 	}
 	before := files(disk)
 	for p, text := range left {
@@ -273,9 +271,7 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 		if op.Entries[0].Kind == "conflict" && err == nil {
 			t.Fatal("the key of a commit that ended in a conflict replays a success")
 		}
-		if err != nil && !errors.Is(err, rw.ErrChangedOutside) && !errors.Is(err, rw.ErrNotADirectory) {
-			t.Fatalf("the call with the same key: %v", err)
-		}
+		require(t, err == nil || errors.Is(err, rw.ErrChangedOutside) || errors.Is(err, rw.ErrNotADirectory), "the call with the same key: %v", err)
 		if after := files(disk); !maps.Equal(before, after) {
 			t.Fatalf("the call with the same key ran again: %s, before %s", brief(after), brief(before))
 		}
@@ -332,9 +328,7 @@ func (x attack) humansAct(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n int,
 					if acked && how == "nothing" && !maps.Equal(files(disk), x.new) {
 						t.Errorf("found %s", brief(files(disk)))
 					}
-					if t.Failed() {
-						t.Fatalf("operation %d, loss %v, seed %d: the human %s %s; acknowledged: %v", n, loss, seed, how, name, acked)
-					}
+					require(t, !t.Failed(), "operation %d, loss %v, seed %d: the human %s %s; acknowledged: %v", n, loss, seed, how, name, acked)
 					if loss == simfs.None {
 						break
 					}
@@ -481,9 +475,7 @@ func TestUpheavalSweep(t *testing.T) {
 									return
 								}
 								x.upheaval(t, what, plain, disk, level, err == nil)
-								if t.Failed() {
-									t.Fatalf("operation %d, loss %v, seed %d, acknowledged %v", n, loss, seed, err == nil)
-								}
+								require(t, !t.Failed(), "operation %d, loss %v, seed %d, acknowledged %v", n, loss, seed, err == nil)
 							}
 						}
 						if err == nil {
@@ -517,9 +509,7 @@ func (x attack) upheaval(t *testing.T, what string, plain, disk *simfs.FS, level
 			t.Errorf("found %s, and no conflict", brief(files(disk)))
 		}
 		for _, c := range report.Conflicts {
-			if c.Reason != "unwitnessed" && c.Reason != "changed_by_somebody_else" {
-				t.Errorf("%+v", c)
-			}
+			expect(t, c.Reason == "unwitnessed" || c.Reason == "changed_by_somebody_else", "%+v", c)
 		}
 	}
 }
@@ -594,9 +584,8 @@ func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m 
 		s, err := z.open(disk, level, "0009")
 		disk.Before(nil)
 		died := reached && strings.Contains(how, "first one dies") // the error is that of a dead process
-		if err != nil && !died && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrLockTimeout) {
-			t.Fatalf("operation %d, %s at %d: open: %v (%v)", n, how, m, err, errors.Unwrap(err))
-		}
+		require(t, err == nil || died || errors.Is(err, simfs.ErrDead) || errors.Is(err, rw.ErrLockTimeout),
+			"operation %d, %s at %d: open: %v (%v)", n, how, m, err, errors.Unwrap(err))
 		_ = s
 		loss = simfs.None
 		if strings.Contains(how, "power") && level != rw.SyncOff {
@@ -609,9 +598,7 @@ func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m 
 		}
 		length(t, report.Conflicts, 0, "conflicts")
 		x.explainsBeside(t, last, level)
-		if t.Failed() {
-			t.Fatalf("operation %d, another process %s at operation %d of the recovery; acknowledged: %v", n, how, m, acked)
-		}
+		require(t, !t.Failed(), "operation %d, another process %s at operation %d of the recovery; acknowledged: %v", n, how, m, acked)
 	}
 	return reached
 }
@@ -825,9 +812,7 @@ func (x attack) unplaced(t *testing.T, errno syscall.Errno, n, m int, seen *int)
 		return false
 	}
 	defer func() {
-		if t.Failed() {
-			t.Fatalf("call killed at %d, %s of the workspace fails at %d", n, hit, m)
-		}
+		require(t, !t.Failed(), "call killed at %d, %s of the workspace fails at %d", n, hit, m)
 	}()
 	noErr(t, err, "open")
 	wants := error(nil)
@@ -838,9 +823,7 @@ func (x attack) unplaced(t *testing.T, errno syscall.Errno, n, m int, seen *int)
 			}
 		}
 	}
-	if err := do(put("later.txt", longText, rw.ModeCreate))(s); !errors.Is(err, wants) {
-		t.Errorf("the next write: %v, want %v", err, wants)
-	}
+	isErr(t, do(put("later.txt", longText, rw.ModeCreate))(s), wants, "the next write")
 	s.Close(background)
 	x.judge(t, fs, rw.SyncFull, acked)
 	return true
@@ -906,9 +889,7 @@ func TestPermissionBeforeTheRow(t *testing.T) {
 				noErr(t, err, how, ": ", x.name) // its name does not change
 				continue
 			}
-			if !errors.Is(err, rw.ErrPermission) || rw.AsError("", err).Effect != rw.EffectNone {
-				t.Errorf("%s: %s: %v", how, x.name, err)
-			}
+			expect(t, errors.Is(err, rw.ErrPermission) && rw.AsError("", err).Effect == rw.EffectNone, "%s: %s: %v", how, x.name, err)
 			equal(t, rows(), before, how, ": ", x.name, ": commits and aborts in the journal")
 		}
 	}
@@ -995,9 +976,7 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 	disk := fs.Crash(uint64(n), simfs.None)
 	kept := contents(disk, false)
 	after, oerr := x.open(disk, level, "0003")
-	if oerr != nil {
-		t.Fatalf("open: %v", oerr)
-	}
+	noErr(t, oerr, "open")
 	now := contents(disk, false)
 	defer func() {
 		if t.Failed() {
@@ -1015,9 +994,7 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 	have := files(disk)
 	if e := rw.AsError("", err); blocked && !died && e.Effect == rw.EffectNone && (!acted || how == "nothing") {
 		want := map[string]string{"a.txt": longText, "d/b.txt": otherText, "l.txt": longText, "link.txt": longText, "l2.txt": longText, "bad.txt": inTheWay}
-		if !maps.Equal(have, want) {
-			t.Error("effect none, and the files changed")
-		}
+		expect(t, maps.Equal(have, want), "effect none, and the files changed")
 	}
 	if blocked && have["bad.txt"] != inTheWay {
 		t.Error("what was in the way is lost")
@@ -1033,9 +1010,8 @@ func TestDirectoryOfAnotherSweep(t *testing.T) {
 	s := must(attack{}.open(fs, rw.SyncFull, "0001"))(t)
 	fs.Foreign().Mkdir("d", 0o755)
 	noErr(t, do(put("d/a.txt", longText, rw.ModeCreate))(s))
-	if have, _ := fs.Crash(0, simfs.All).ReadFile("d/a.txt"); string(have) != longText {
-		t.Error("an acknowledged write is lost with the directory that another program made")
-	}
+	have, _ := fs.Crash(0, simfs.All).ReadFile("d/a.txt")
+	expect(t, string(have) == longText, "an acknowledged write is lost with the directory that another program made")
 }
 
 // TestDeletedInTwoDeathsSweep: a process dies while it rolls a delete back, and the one

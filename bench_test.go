@@ -77,24 +77,21 @@ func BenchmarkReaders(b *testing.B) {
 		s := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(b)
 		b.Run(fmt.Sprintf("rows=%d/tail20", n), func(b *testing.B) {
 			for range b.N {
-				if r, err := s.JournalTail(ctx, rw.JournalTailRequest{}); err != nil || len(r.Entries) != 20 {
-					b.Fatal(err)
-				}
+				r, err := s.JournalTail(ctx, rw.JournalTailRequest{})
+				require(b, err == nil && len(r.Entries) == 20, "%v", err)
 			}
 		})
 		b.Run(fmt.Sprintf("rows=%d/since", n), func(b *testing.B) {
 			after := uint64(n / 2)
 			for range b.N {
-				if r, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 20}); err != nil || len(r.Entries) != 20 {
-					b.Fatal(err)
-				}
+				r, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 20})
+				require(b, err == nil && len(r.Entries) == 20, "%v", err)
 			}
 		})
 		b.Run(fmt.Sprintf("rows=%d/history_of_path", n), func(b *testing.B) {
 			for range b.N {
-				if got, err := s.LastRows("p7", 10); err != nil || got != 10 {
-					b.Fatal(got, err)
-				}
+				got, err := s.LastRows("p7", 10)
+				require(b, err == nil && got == 10, "%v %v", got, err)
 			}
 		})
 		s.Close(ctx)
@@ -214,9 +211,7 @@ func BenchmarkManyFiles(b *testing.B) {
 				b.StartTimer()
 				at := time.Now()
 				found, err := s.Scan(background, around.ScanRequest{})
-				if err != nil || len(found.Files) == 0 {
-					b.Fatal(err)
-				}
+				require(b, err == nil && len(found.Files) != 0, "%v", err)
 				scans += time.Since(at)
 				at = time.Now()
 				must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(b)

@@ -390,9 +390,7 @@ func TestClaims(t *testing.T) {
 	} {
 		fails(bad())(t, rw.ErrInvalidArgument)
 	}
-	if _, err := s.Claim(mine, []string{"../x"}, time.Minute); err == nil {
-		t.Error("a path outside")
-	}
+	expect(t, errorOf(s.Claim(mine, []string{"../x"}, time.Minute)) != nil, "a path outside")
 	check(t, s, false)
 }
 
@@ -448,17 +446,15 @@ func TestClaimRace(t *testing.T) {
 							mu.Lock()
 							got = append(got, c)
 							mu.Unlock()
-							if err := overwriteIn(rw.WithFence(ctx, c.Fence), s, path); err != nil {
-								t.Error(err)
-							}
+							err := overwriteIn(rw.WithFence(ctx, c.Fence), s, path)
+							expect(t, err == nil, "%v", err)
 							continue
 						} else if !errors.Is(err, rw.ErrPathClaimed) {
 							t.Error(err)
 						}
 					}
-					if err := overwriteIn(ctx, s, path); err != nil && !errors.Is(err, rw.ErrPathClaimed) {
-						t.Error(err)
-					}
+					err := overwriteIn(ctx, s, path)
+					expect(t, err == nil || errors.Is(err, rw.ErrPathClaimed), "%v", err)
 				}
 			})
 		}
@@ -488,9 +484,7 @@ func TestClaimCrash(t *testing.T) {
 		fs.StopAt(-1)
 		for _, loss := range []func() *simfs.FS{func() *simfs.FS { return fs.Crash(0, simfs.None) }, func() *simfs.FS { return fs.Crash(0, simfs.All) }, func() *simfs.FS { return fs.Crash(uint64(n)*7919, simfs.Some) }} {
 			after, oerr := rw.OpenSim(loss(), &rw.Options{}, rw.Sim{Nonce: "0002", Manual: true})
-			if oerr != nil {
-				t.Fatal(oerr)
-			}
+			noErr(t, oerr)
 			list, lerr := after.Claims(background)
 			require(t, lerr == nil && len(list) != 0 && list[0].Fence == first.Fence && len(list) <= 2 && (err != nil || len(list) == 2),
 				"operation %d: %+v %v, the call said %v", n, list, lerr, err)
@@ -560,9 +554,7 @@ func gitIn(t *testing.T, dir string, args ...string) string {
 	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "core.autocrlf=false"}, args...)...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("git %v: %v %s", args, err, out)
-	}
+	require(t, err == nil, "git %v: %v %s", args, err, out)
 	return string(out)
 }
 
@@ -701,14 +693,11 @@ func TestStageLeavesUnknownChanges(t *testing.T) {
 		delete(want, f.Path)
 	}
 	expect(t, len(want) == 0 && len(got.Staged) == 0 && read(t, dir, ".git/index") == index, "%v %+v", want, got)
-	if _, err := os.Stat(marker); err == nil {
-		t.Error("git ran a program")
-	}
+	expect(t, errorOf(os.Stat(marker)) != nil, "git ran a program")
 	editAs(t, s, "three", "index.txt", "other\n", "mine\n")
 	noErr(t, os.WriteFile(filepath.Join(dir, ".git/index.lock"), nil, 0o600))
-	if _, err := s.StageChanges(background, around.ChangesRequest{Session: "three"}); err == nil || read(t, dir, ".git/index") != index || read(t, dir, ".git/index.lock") != "" {
-		t.Errorf("%v", err)
-	}
+	_, err := s.StageChanges(background, around.ChangesRequest{Session: "three"})
+	expect(t, err != nil && read(t, dir, ".git/index") == index && read(t, dir, ".git/index.lock") == "", "%v", err)
 }
 
 // TestBlame: lines belong to the call that wrote them: over edits of others,
@@ -774,9 +763,7 @@ func TestBlame(t *testing.T) {
 	f.WriteString("unseen")
 	f.Close()
 	check("changed outside", redone+"unseen:0:true ", map[uint64]bool{three + 1: true})
-	if _, err := s.Blame(background, around.BlameRequest{Path: "none.txt"}); err == nil {
-		t.Error("a file that is not there")
-	}
+	expect(t, errorOf(s.Blame(background, around.BlameRequest{Path: "none.txt"})) != nil, "a file that is not there")
 }
 
 // TestSessionOfAContext: a host that knows the connection of a call sets it once, for
@@ -844,9 +831,8 @@ func TestUndoTakesItsOwnSession(t *testing.T) {
 	noErr(t, undo("first", rw.UndoRequest{}))
 	left("second", "third")
 	err := undo("fourth", rw.UndoRequest{})
-	if e := (*rw.Error)(nil); !errors.As(err, &e) || e.Detail != rw.ErrNothingToUndo || !strings.Contains(e.Hint, "pass caller") {
-		t.Fatalf("in a session without commits: %v", err)
-	}
+	e := (*rw.Error)(nil)
+	require(t, errors.As(err, &e) && e.Detail == rw.ErrNothingToUndo && strings.Contains(e.Hint, "pass caller"), "in a session without commits: %v", err)
 	left("second", "third")
 	noErr(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})) // the newest is the undo itself
 	left("first", "second", "third")

@@ -359,17 +359,14 @@ func TestCheckpointCleanup(t *testing.T) {
 		for _, c := range out.Removed {
 			list = append(list, c.Name+" "+string(c.TTL)+" "+c.Reason)
 		}
-		if (out.JournalID != "") != (len(list) > 0) || out.More || out.Removed == nil {
-			t.Errorf("%+v", out)
-		}
+		expect(t, (out.JournalID != "") == (len(list) > 0) && !out.More && out.Removed != nil, "%+v", out)
 		return list, out.Kept
 	}
 	expect := func(r rw.CheckpointCleanupRequest, kept int, want ...string) {
 		t.Helper()
 		got, left := clean(r)
-		if diff := cmp.Diff(append([]string{}, want...), got); diff != "" || left != kept {
-			t.Errorf("%d kept, want %d\n%s", left, kept, diff)
-		}
+		diff := cmp.Diff(append([]string{}, want...), got)
+		expect(t, diff == "" && left == kept, "%d kept, want %d\n%s", left, kept, diff)
 	}
 	expect(rw.CheckpointCleanupRequest{IncludeSession: new(bool)}, 5)
 	s.SetNow(start.Add(90 * time.Minute))
@@ -455,9 +452,7 @@ func TestCheckpointOverTheWire(t *testing.T) {
 	}
 	var r rw.CheckpointRequest
 	for _, bad := range []string{`{"name":"w"}`, `{"name":"w","data":1,"ttl":3600}`, `{"name":"w","data":1,"data":2}`} {
-		if _, err := schema.Decode(background, []byte(bad), &r); err == nil {
-			t.Errorf("%s was taken", bad)
-		}
+		expect(t, errorOf(schema.Decode(background, []byte(bad), &r)) != nil, "%s was taken", bad)
 	}
 }
 
@@ -513,9 +508,8 @@ func TestCheckpointTwoStores(t *testing.T) {
 					size = 300 << 10
 				}
 				data := json.RawMessage(fmt.Sprintf(`{"by":%d,"k":%d,"text":"%s","again":%d}`, i, k, strings.Repeat("abcd", size), i))
-				if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "shared", Data: data}); err != nil {
-					t.Errorf("%v (%v)", err, errors.Unwrap(err))
-				}
+				_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "shared", Data: data})
+				expect(t, err == nil, "%v (%v)", err, errors.Unwrap(err))
 			}
 		}()
 		go func() {
@@ -529,9 +523,8 @@ func TestCheckpointTwoStores(t *testing.T) {
 					t.Errorf("%v (%v) %+v", err, errors.Unwrap(err), rw.AsError("", err).Context)
 				}
 				if k%10 == 9 && i == 0 {
-					if _, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); err != nil {
-						t.Errorf("%v (%v)", err, errors.Unwrap(err))
-					}
+					_, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
+					expect(t, err == nil, "%v (%v)", err, errors.Unwrap(err))
 				}
 			}
 		}()

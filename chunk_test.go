@@ -331,9 +331,8 @@ func appending(t *testing.T, writers, pieces int) (dir string, stores []*rw.Stor
 	for g := range writers {
 		wg.Go(func() {
 			for i := range pieces {
-				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))}); err != nil {
-					t.Errorf("append: %v %v", err, errors.Unwrap(err))
-				}
+				_, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))})
+				expect(t, err == nil, "append: %v %v", err, errors.Unwrap(err))
 			}
 		})
 	}
@@ -354,9 +353,8 @@ func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
 		for i := range 8 { // once each, and those of one writer in their order
 			mark := fmt.Sprintf("<%d.%d>", g, i)
 			next := strings.Index(string(data), mark)
-			if strings.Count(string(data), mark) != 1 || next < at {
-				t.Errorf("%s is there %d times, at %d after %d", mark, strings.Count(string(data), mark), next, at)
-			}
+			expect(t, strings.Count(string(data), mark) == 1 && next >= at,
+				"%s is there %d times, at %d after %d", mark, strings.Count(string(data), mark), next, at)
 			at = next
 		}
 	}
@@ -487,9 +485,8 @@ func TestChunksOfFourProcesses(t *testing.T) {
 		for i := range 25 {
 			mark := fmt.Sprintf("<%s.%d>", id, i)
 			next := strings.Index(string(data), mark)
-			if strings.Count(string(data), mark) != 1 || next < at {
-				t.Errorf("%s is there %d times, at %d after %d", mark, strings.Count(string(data), mark), next, at)
-			}
+			expect(t, strings.Count(string(data), mark) == 1 && next >= at,
+				"%s is there %d times, at %d after %d", mark, strings.Count(string(data), mark), next, at)
 			at = next
 		}
 	}
@@ -655,9 +652,7 @@ func TestManifestIsACache(t *testing.T) {
 			equal(t, chunkStatus(t, s, "s").Sealed, (name != "python's"), "sealed")
 			composed(t, s, "s", "out.txt")
 			equal(t, must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t).Removed, 4)
-			if _, err := os.Stat(chunkDir(dir, "s")); err == nil {
-				t.Error("the directory is still there")
-			}
+			expect(t, errorOf(os.Stat(chunkDir(dir, "s"))) != nil, "the directory is still there")
 			check(t, s, false)
 		})
 	}
@@ -733,9 +728,7 @@ func TestResetStartsAgain(t *testing.T) {
 	req := rw.ChunkResetRequest{Session: "s", Call: rw.Call{IdempotencyKey: "reset-1"}}
 	r, err := s.ChunkReset(background, req)
 	require(t, err == nil && r.Existed && r.Removed == 601 && r.JournalID != "" && len(r.Warnings) == 0, "%v %+v", err, r)
-	if _, err := os.Stat(chunkDir(dir, "s")); err == nil {
-		t.Error("the directory is still there")
-	}
+	expect(t, errorOf(os.Stat(chunkDir(dir, "s"))) != nil, "the directory is still there")
 	addChunk(t, s, "s", "new")
 	// The reset whose reply was lost does not touch the new session.
 	again := must(s.ChunkReset(background, req))(t)
@@ -801,9 +794,8 @@ func TestResetWhileOthersAppend(t *testing.T) {
 	for range 15 {
 		r := must(stores[1].ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t)
 		expect(t, len(r.Warnings) == 0, "reset: %v", r.Warnings)
-		if _, err := stores[0].ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil && !errors.Is(err, rw.ErrSessionNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
-			t.Errorf("preview: %v %v", err, errors.Unwrap(err))
-		}
+		_, err := stores[0].ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})
+		expect(t, err == nil || errors.Is(err, rw.ErrSessionNotFound) || errors.Is(err, rw.ErrRetryExhausted), "preview: %v %v", err, errors.Unwrap(err))
 	}
 	wait()
 	addChunk(t, stores[0], "s", "last")
@@ -955,9 +947,7 @@ func (c chunkScript) resume(t *testing.T, fs *simfs.FS, level rw.SyncLevel, done
 			at = i
 		}
 	}
-	if at < 0 {
-		t.Fatalf("after %d steps: %s\nallowed %v of\n%s", done, got, allowed, strings.Join(states, "\n"))
-	}
+	require(t, at >= 0, "after %d steps: %s\nallowed %v of\n%s", done, got, allowed, strings.Join(states, "\n"))
 	check(t, s, true)
 	for i, step := range c.steps[c.from+at:] {
 		noErr(t, step(s), "step ", at+i, " after the crash")

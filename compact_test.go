@@ -170,9 +170,8 @@ func TestCompactBesideWriters(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 25 {
-				if _, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprint("version ", i), rw.ModeOverwrite)); err != nil {
-					t.Errorf("write: %v (%v)", err, errors.Unwrap(err))
-				}
+				_, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprint("version ", i), rw.ModeOverwrite))
+				expect(t, err == nil, "write: %v (%v)", err, errors.Unwrap(err))
 			}
 		})
 	}
@@ -279,9 +278,7 @@ func TestCompactRefusals(t *testing.T) {
 	fails(s.Admin().Compact(background, admin.CompactRequest{Call: rw.Call{Caller: strings.Repeat("x", 300)}}))(t, rw.ErrInvalidArgument)
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
 	fails(ro.Admin().Compact(background, admin.CompactRequest{}))(t, rw.ErrStoreReadOnly)
-	if _, err := os.Stat(filepath.Join(statePath(dir), "archive")); err == nil {
-		t.Error("an archive was made")
-	}
+	expect(t, errorOf(os.Stat(filepath.Join(statePath(dir), "archive"))) != nil, "an archive was made")
 }
 
 // TestCompactSweep kills Compact everywhere and makes every operation fail.

@@ -52,14 +52,10 @@ func TestNoNameBeginsALineOfADiff(t *testing.T) {
 	stale.Expect = rw.Exactly(must(s.SafeWrite(context.Background(), put(name, "two\n", rw.ModeOverwrite)))(t).PrevSHA256)
 	_, err := s.SafeWrite(context.Background(), stale)
 	var e *rw.Error
-	if !errors.As(err, &e) {
-		t.Fatal(err)
-	}
+	require(t, errors.As(err, &e), "%v", err)
 	conflict, _ := e.Context["diff"].(string)
 	diffs = append(diffs, must(s.Diff(context.Background(), rw.DiffRequest{Path: name}))(t).Diff, conflict)
 	for i, diff := range diffs {
-		if !strings.Contains(diff, "two\n") || strings.Count("\n"+diff, "\n+++ ") != 1 || strings.Contains("\n"+diff, "\n+bad") {
-			t.Errorf("%d: %q", i, diff)
-		}
+		expect(t, strings.Contains(diff, "two\n") && strings.Count("\n"+diff, "\n+++ ") == 1 && !strings.Contains("\n"+diff, "\n+bad"), "%d: %q", i, diff)
 	}
 }

@@ -19,9 +19,8 @@ func TestDigestText(t *testing.T) {
 		equal(t, must(call.ParseDigest(text))(t), want, text)
 	}
 	for _, text := range []string{"abc", of.String() + "\n", of.String()[1:], strings.Repeat("z", 64), " " + of.String()} {
-		if d, err := call.ParseDigest(text); err == nil || !d.IsZero() {
-			t.Errorf("%q: %v %v", text, d, err)
-		}
+		d, err := call.ParseDigest(text)
+		expect(t, err != nil && d.IsZero(), "%q: %v %v", text, d, err)
 	}
 	d := must(call.ParseDigest(strings.Repeat("0", 64)))(t)
 	expect(t, !d.IsZero(), "64 zeros are taken for no digest: %v", d)

@@ -123,9 +123,7 @@ func TestStrangeDraftRefs(t *testing.T) {
 		"", "x", "draft_", "draft_" + strings.Repeat("0", 32), "draft_" + strings.Repeat("0", 31), "../meta", "draft_../../meta.json", "draft_" + strings.Repeat("A", 32),
 		"/etc/passwd", "draft_" + strings.Repeat("0", 31) + "\x00", strings.Repeat("z", 10_000),
 	} {
-		if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); !errors.Is(err, rw.ErrDraftNotFound) {
-			t.Errorf("get %.40q: %v", ref, err)
-		}
+		fails(s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}))(t, rw.ErrDraftNotFound, "get ", ref)
 		r := must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
 		expect(t, !r.Removed, "delete %.40q: %v", ref, r.Removed)
 	}
@@ -407,9 +405,7 @@ func TestRefusalWhenTheDraftCannotBeKept(t *testing.T) {
 	s, dir := gatedStore(t)
 	os.WriteFile(statePath(dir, "quarantine"), []byte("in the way"), 0o600)
 	e := gated(t, s, dir, put("a.txt", awsID(126), rw.ModeCreate))
-	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || strings.Contains(e.Hint, "draft_ref") {
-		t.Errorf("%v %s", e.Context, e.Hint)
-	}
+	expect(t, e.Context["draft_kept"] == false && e.Context["draft_ref"] == nil && !strings.Contains(e.Hint, "draft_ref"), "%v %s", e.Context, e.Hint)
 	length(t, leaks(t, dir, awsID(126)), 0)
 }
 
@@ -422,9 +418,8 @@ func TestQuarantineThatIsALink(t *testing.T) {
 	s := openGated(t, dir, nil)
 	os.Symlink(outside, statePath(dir, "quarantine"))
 	e := gated(t, s, dir, put("a.txt", awsID(127), rw.ModeCreate))
-	if left, _ := os.ReadDir(outside); len(left) > 0 || e.Context["draft_kept"] != false {
-		t.Errorf("%v %v", left, e.Context)
-	}
+	left, _ := os.ReadDir(outside)
+	expect(t, len(left) == 0 && e.Context["draft_kept"] == false, "%v %v", left, e.Context)
 	for _, err := range []error{
 		func() error { return errorOf(s.DraftList(background, rw.DraftListRequest{})) }(),
 		func() error {
@@ -495,9 +490,8 @@ func TestRefusalRedactionSuccessOfAnAgent(t *testing.T) {
 		for k, v := range more {
 			args[k] = v
 		}
-		if reply, isError := toolCall(t, s, "rw_safe_write", args); !isError || reply["error"] != "blocked" {
-			t.Errorf("%v: %v", more, reply)
-		}
+		reply, isError := toolCall(t, s, "rw_safe_write", args)
+		expect(t, isError && reply["error"] == "blocked", "%v: %v", more, reply)
 	}
 	check(t, store, true)
 }

@@ -160,9 +160,8 @@ func TestEraseLeavesNothing(t *testing.T) {
 		expect(t, slices.ContainsFunc(plan.Removed, func(name string) bool { return strings.HasPrefix(name, rw.StateDirName+"/"+part) }),
 			"the dry run lists no object of %s: %q", part, plan.Removed)
 	}
-	if n, _ := s.CountRows(); n != rows {
-		t.Error("a dry run left a row")
-	}
+	n, _ := s.CountRows()
+	expect(t, n == rows, "a dry run left a row")
 	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), Reason: "a key leaked", Call: rw.Call{Caller: "operator"}})
 	for _, want := range []string{"journal", "history", "scratch", "quarantine", "chunks", "checkpoints", "handoffs", "tx", "cursors", "others", "deep"} {
 		found := false
@@ -234,9 +233,8 @@ func workGoesOn(t *testing.T, s *rw.Store) {
 	_, err = s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("innocent"))})
 	fails(0, err)(t, rw.ErrNotFound)
 	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("new"), Label: "new"}))(t)
-	if d, _ := s.DraftList(background, rw.DraftListRequest{}); d.Count != 0 {
-		t.Errorf("%+v", d)
-	}
+	d, _ := s.DraftList(background, rw.DraftListRequest{})
+	expect(t, d.Count == 0, "%+v", d)
 	if d, _ := s.Describe(background, rw.DescribeRequest{}); len(d.Transactions) != 0 {
 		t.Errorf("%+v", d.Transactions)
 	}
@@ -378,9 +376,8 @@ func TestEraseBesideWriters(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 25 {
-				if _, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprintf("%60d", i), rw.ModeOverwrite)); err != nil {
-					t.Errorf("write: %v (%v)", err, errors.Unwrap(err))
-				}
+				_, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprintf("%60d", i), rw.ModeOverwrite))
+				expect(t, err == nil, "write: %v (%v)", err, errors.Unwrap(err))
 			}
 		})
 	}
@@ -441,9 +438,7 @@ func TestEraseWaitsForCallsInProgress(t *testing.T) {
 		fs.StopAt(-1)
 		fs.Kill()
 		s, oerr := rw.OpenSim(fs, nil, rw.Sim{Nonce: "000b"})
-		if oerr != nil {
-			t.Fatal(oerr)
-		}
+		noErr(t, oerr)
 		erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 		check(t, s, true)
 		nowhere(t, fs.Tree(), secret)

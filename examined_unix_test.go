@@ -47,16 +47,12 @@ func TestInPlaceWritersThroughTwoHardLinks(t *testing.T) {
 	wg.Wait()
 	got := string(must(os.ReadFile(filepath.Join(dir, "0")))(t))
 	fileIs(t, dir, "1", got)
-	if got != content(0, each) && got != content(1, each) {
-		t.Errorf("the file holds %.20q, which was not written last", got)
-	}
+	expect(t, got == content(0, each) || got == content(1, each), "the file holds %.20q, which was not written last", got)
 	for w := range 2 {
 		for i := 1; i <= each; i++ {
 			want := content(w, i)
 			_, err := os.Stat(filepath.Join(dir, rw.StateDirName, "history", hash(want)[:2], hash(want)))
-			if err != nil && want != got && acked[w][i] {
-				t.Errorf("content %d of writer %d is lost: %v", i, w, err)
-			}
+			expect(t, err == nil || want == got || !acked[w][i], "content %d of writer %d is lost: %v", i, w, err)
 		}
 	}
 }
@@ -192,9 +188,7 @@ func TestClockThatJumps(t *testing.T) {
 		for i, v := range list {
 			content := fmt.Sprintf("content %d\n", len(jumps)-1-i)
 			mustEqual(t, v.SHA256.String(), hash(content), "version ", v.Rev)
-			if !v.Available {
-				t.Errorf("version %d is gone", v.Rev)
-			}
+			expect(t, v.Available, "version %d is gone", v.Rev)
 		}
 		must(s.Undo(background, rw.UndoRequest{}))(t)
 		mustEqual(t, files(fs)["a.txt"], "content 4\n")
@@ -248,9 +242,7 @@ func TestContentBelongsToTheCaller(t *testing.T) {
 			length(t, versions, 5, "versions")
 			for i, v := range versions {
 				got := must(s.Read(background, rw.ReadRequest{Path: "a.txt", Version: v.Version}))(t, "version ", v.Rev)
-				if !bytes.HasSuffix(got.Content, text(4-i)) {
-					t.Errorf("version %d holds %.40q", v.Rev, got.Content)
-				}
+				expect(t, bytes.HasSuffix(got.Content, text(4-i)), "version %d holds %.40q", v.Rev, got.Content)
 			}
 		})
 	}

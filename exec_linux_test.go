@@ -61,9 +61,8 @@ func TestExecDiesAtEveryStage(t *testing.T) {
 		before := snapshot(t, dir)
 		s.Close(t.Context())
 		cmd, _ := spawn(t, "exec", dir, stage, rw.SyncFull)
-		if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != -1 {
-			t.Fatalf("%s: it did not die: %v", stage, err)
-		}
+		err := cmd.Wait()
+		require(t, err != nil && cmd.ProcessState.ExitCode() == -1, "%s: it did not die: %v", stage, err)
 		s = openExec(t, dir, nil)
 		after := snapshot(t, dir)
 		switch done := strings.Contains(after, "moved.txt"); {
@@ -192,9 +191,8 @@ func TestExecNeedsItsMain(t *testing.T) {
 	if os.Getenv("RW_NO_HELPER") == "" {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestExecNeedsItsMain$")
 		cmd.Env = append(os.Environ(), "RW_NO_HELPER=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		require(t, err == nil, "%v: %s", err, out)
 		return
 	}
 	dir, base := execPlace(t)

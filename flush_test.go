@@ -124,9 +124,7 @@ func TestFlushesOfALargeCommit(t *testing.T) {
 				kinds, all := flushesOf(t, fs)
 				most := c.perFile*n + c.dirs + 2 // the names of the slots, and the journal
 				expect(t, all <= most && all >= 3, "%d flushes of %d files, at most %d are needed: %v", all, n, most, kinds)
-				if kinds["sync"] != c.perFile*n {
-					t.Errorf("%d of %d staged files were flushed", kinds["sync"], n)
-				}
+				expect(t, kinds["sync"] == c.perFile*n, "%d of %d staged files were flushed", kinds["sync"], n)
 			})
 		}
 	}
@@ -199,9 +197,8 @@ func TestTogether(t *testing.T) {
 			return nil
 		}
 	}
-	if err := rw.Together(list...); err == nil || err.Error() != "30" {
-		t.Errorf("%v", err)
-	}
+	err := rw.Together(list...)
+	expect(t, err != nil && err.Error() == "30", "%v", err)
 	if ran.Load() != int64(len(list)) || most.Load() > rw.FlushWidth {
 		t.Errorf("%d of %d ran, %d at a time", ran.Load(), len(list), most.Load())
 	}
@@ -218,9 +215,8 @@ func TestLargeCommitsOnTheRealDisk(t *testing.T) {
 		wg.Go(func() {
 			in := func(i int) string { return fmt.Sprintf("w%d/%s", w, nested(i)) }
 			for _, text := range []string{"first", "second"} {
-				if _, err := s.Tx(context.Background(), many(20, overwriteOp, in, text)); err != nil {
-					t.Errorf("%v (%v)", err, errors.Unwrap(err))
-				}
+				_, err := s.Tx(context.Background(), many(20, overwriteOp, in, text))
+				expect(t, err == nil, "%v (%v)", err, errors.Unwrap(err))
 			}
 		})
 	}

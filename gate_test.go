@@ -322,9 +322,7 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 	actions, _ := json.Marshal(env.Context["suggested_actions"])
 	equal(t, string(actions), `[{"action":"redact","targets":["api_key","github_pat","pii"]}]`, "suggested_actions")
 	ref := refOf(t, e)
-	if !strings.Contains(e.Hint, "draft_ref") || !strings.Contains(e.Hint, "Store.Redact") {
-		t.Errorf("the hint does not say what to do: %s", e.Hint)
-	}
+	expect(t, strings.Contains(e.Hint, "draft_ref") && strings.Contains(e.Hint, "Store.Redact"), "the hint does not say what to do: %s", e.Hint)
 
 	tail, err := s.JournalTail(background, rw.JournalTailRequest{IncludeRefused: true})
 	require(t, err == nil && len(tail.Entries) == 1, "%v %+v", err, tail)
@@ -357,9 +355,7 @@ func TestEveryConfirmedCredentialIsRefused(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "old.txt"), []byte("harmless\n"), 0o644)
 	for i, c := range credentials() {
 		e := gated(t, s, dir, put(fmt.Sprintf("new%d/x.txt", i), c.text, rw.ModeCreate))
-		if !slices.Contains(e.Patterns, c.family) {
-			t.Errorf("%s: families %v", c.name, e.Patterns)
-		}
+		expect(t, slices.Contains(e.Patterns, c.family), "%s: families %v", c.name, e.Patterns)
 		gated(t, s, dir, put("old.txt", "harmless\n"+c.text, rw.ModeOverwrite))
 		gated(t, s, dir, put("old.txt", c.text, rw.ModeAppend))
 		gated(t, s, dir, rw.SafeWriteRequest{Path: "b64.txt", Content: []byte(c.text)})
@@ -398,9 +394,7 @@ func TestWrappedSecretsAreFound(t *testing.T) {
 		"zero width": "t=" + secret[:10] + "\u200b" + secret[10:25] + "\u200d" + secret[25:],
 	} {
 		e := gated(t, s, dir, put("f.txt", text+"\n", rw.ModeCreate))
-		if !slices.Contains(e.Patterns, "github_pat") {
-			t.Errorf("%s: %v", name, e.Patterns)
-		}
+		expect(t, slices.Contains(e.Patterns, "github_pat"), "%s: %v", name, e.Patterns)
 	}
 }
 
@@ -628,9 +622,8 @@ func TestAppendReportsTheColumnOfALongLine(t *testing.T) {
 	s, dir := gatedStore(t)
 	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("first\n"+strings.Repeat("word ", 9000)), 0o644)
 	e := gated(t, s, dir, put("a.txt", awsID(17), rw.ModeAppend))
-	if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != 2 || f[0].Column != 45_001 {
-		t.Errorf("line %d, column %d, want 2 and 45001", *f[0].Line, f[0].Column)
-	}
+	f := detectedOf(t, e)
+	expect(t, len(f) == 1 && *f[0].Line == 2 && f[0].Column == 45_001, "line %d, column %d, want 2 and 45001", *f[0].Line, f[0].Column)
 }
 
 // TestManyFindingsDoNotHideTheWorst: a text with more findings than are listed names
@@ -642,9 +635,8 @@ func TestManyFindingsDoNotHideTheWorst(t *testing.T) {
 	for _, reason := range []string{"", "test data"} {
 		r := put("users.txt", addresses(1200)+awsID(19)+"\n", rw.ModeCreate)
 		r.AcceptRisk = reason
-		if e := gated(t, s, dir, r); !slices.Contains(e.Patterns, "api_key") {
-			t.Errorf("detected_patterns %v", e.Patterns)
-		}
+		e := gated(t, s, dir, r)
+		expect(t, slices.Contains(e.Patterns, "api_key"), "detected_patterns %v", e.Patterns)
 	}
 }
 
@@ -822,9 +814,7 @@ func TestRewritingManyOldSecrets(t *testing.T) {
 	}
 	os.WriteFile(filepath.Join(dir, "keys.txt"), []byte(strings.Join(lines, "\n")), 0o644)
 	r, err := s.SafeWrite(background, put("keys.txt", strings.Join(lines[1:], "\n"), rw.ModeOverwrite))
-	if err != nil {
-		t.Fatalf("one of %d secrets cannot be removed: %v", len(lines), err)
-	}
+	noErr(t, err, "one of ", len(lines), " secrets cannot be removed")
 	wants(t, r, call.WarnRiskPreexisting)
 }
 
@@ -836,17 +826,14 @@ func TestDryRunOfARefusalLeavesNothing(t *testing.T) {
 	r.DryRun = true
 	for range 5 {
 		e := gated(t, s, dir, r)
-		if e.Context["draft_ref"] != nil || e.Context["receipt"].(rw.Receipt).DryRun != true {
-			t.Errorf("%v", e.Context)
-		}
+		expect(t, e.Context["draft_ref"] == nil && e.Context["receipt"].(rw.Receipt).DryRun == true, "%v", e.Context)
 	}
 	length(t, rawRows(t, dir), 0, "rows")
 	gone(t, statePath(dir), "quarantine")
 	gone(t, statePath(dir), "budgets.json")
 	r.DryRun = false
-	if e := gated(t, s, dir, r); e.RetryBudget != 2 {
-		t.Errorf("budget %d after dry runs", e.RetryBudget)
-	}
+	e := gated(t, s, dir, r)
+	expect(t, e.RetryBudget == 2, "budget %d after dry runs", e.RetryBudget)
 }
 
 // TestRedactByReferenceThenWrite: the way out of a refusal without sending the
@@ -940,9 +927,8 @@ func TestWrappedSecretOverTwoAppends(t *testing.T) {
 				continue
 			}
 			e := gated(t, s, dir, put(path, text[cut:]+"\n", rw.ModeAppend))
-			if got := linesOf(t, e); len(got) == 0 || got[0] != filler/10+1 {
-				t.Errorf("%s: lines %v, want %d", path, got, filler/10+1)
-			}
+			got := linesOf(t, e)
+			expect(t, len(got) != 0 && got[0] == filler/10+1, "%s: lines %v, want %d", path, got, filler/10+1)
 		}
 	}
 }
@@ -986,9 +972,7 @@ func TestScannedEarly(t *testing.T) {
 				answer[i] = string(rw.AsError("", err).Detail)
 			}
 		}
-		if answer[0] != answer[1] {
-			t.Errorf("%s: %q where it is scanned early, %q where it is not", c.name, answer[1], answer[0])
-		}
+		expect(t, answer[0] == answer[1], "%s: %q where it is scanned early, %q where it is not", c.name, answer[1], answer[0])
 		allowed := c.name == "allowed"
 		expect(t, (answer[0] == "") == allowed, "%s: %q", c.name, answer)
 	}
@@ -1053,9 +1037,7 @@ func TestARefusalListsEveryFamily(t *testing.T) {
 	b.WriteString("tok " + ghToken(314) + "\n" + pemKey(315) + "jo@acme-mail.org\n" + jwt(316) + "\n")
 	e := gated(t, s, dir, put("all.txt", b.String(), rw.ModeCreate))
 	equal(t, strings.Join(e.Patterns, " "), "api_key github_pat jwt pem_block pii", "families")
-	if !strings.Contains(e.Hint, "api_key, github_pat, jwt, pem_block, pii") {
-		t.Errorf("the text of the refusal is %q", e.Hint)
-	}
+	expect(t, strings.Contains(e.Hint, "api_key, github_pat, jwt, pem_block, pii"), "the text of the refusal is %q", e.Hint)
 }
 
 // mostLive returns the maximum number of bytes of the heap in use during work, in
@@ -1221,9 +1203,8 @@ func TestWhatIsNewIsCountedExactly(t *testing.T) {
 	for _, r := range []rw.SafeWriteRequest{put("keys.txt", both.String(), rw.ModeOverwrite), put("new.txt", old.String(), rw.ModeCreate)} {
 		e := gated(t, s, dir, r)
 		list := detectedOf(t, e)
-		if len(list) != 20 || e.Context["detected_omitted"] != 1200-20 || strings.Join(e.Patterns, " ") != "api_key" {
-			t.Errorf("%s: %d listed, %v omitted, %v", r.Path, len(list), e.Context["detected_omitted"], e.Patterns)
-		}
+		expect(t, len(list) == 20 && e.Context["detected_omitted"] == 1200-20 && strings.Join(e.Patterns, " ") == "api_key",
+			"%s: %d listed, %v omitted, %v", r.Path, len(list), e.Context["detected_omitted"], e.Patterns)
 		if r.Path == "keys.txt" && (*list[0].Line != 2 || *list[19].Line != 40) {
 			t.Errorf("lines %d to %d, want the first that are new", *list[0].Line, *list[19].Line)
 		}
@@ -1417,9 +1398,7 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 			}
 			call.r.Content = []byte(fmt.Sprintf("%d %d\n", i, j))
 			e := refused(t, s, dir, call.r, rw.ErrSecretInName)
-			if e.Context["argument"] != call.argument || e.Kind != rw.ErrBlocked || e.Context["draft_ref"] != nil {
-				t.Errorf("%d %d: %v", i, j, e.Context)
-			}
+			expect(t, e.Context["argument"] == call.argument && e.Kind == rw.ErrBlocked && e.Context["draft_ref"] == nil, "%d %d: %v", i, j, e.Context)
 			said.Write(conformsEnvelope(t, e))
 			fmt.Fprintf(&said, "%v %+v\n", e, e)
 		}

@@ -286,9 +286,7 @@ func TestTwoWritersMakeNoRepository(t *testing.T) {
 			wg.Go(func() { _, errs[i] = stores[i].SafeWrite(background, part) })
 		}
 		wg.Wait()
-		if (errs[0] == nil) == (errs[1] == nil) {
-			t.Fatalf("round %d: %v and %v", round, errs[0], errs[1])
-		}
+		require(t, (errs[0] == nil) != (errs[1] == nil), "round %d: %v and %v", round, errs[0], errs[1])
 	}
 }
 
@@ -313,9 +311,8 @@ func TestOrdinaryDirectoriesPass(t *testing.T) {
 	for _, part := range []string{"HEAD", "config", "objects/x", "refs/x", "hooks/pre-commit"} {
 		must(s.SafeWrite(background, put("testdata/repos/one.git/"+part, "ref: x", rw.ModeCreate)))(t, part)
 	}
-	if got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate)); got != rw.ErrProtectedPath {
-		t.Errorf("a repository called .git: %s", got)
-	}
+	got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate))
+	expect(t, got == rw.ErrProtectedPath, "a repository called .git: %s", got)
 }
 
 // TestAWriteLooksTwiceInEachDirectory pins the cost of the search for repositories: two
@@ -385,9 +382,8 @@ func TestRepositoriesByIdentity(t *testing.T) {
 					prepare()
 				}
 				for _, p := range c.refused {
-					if got, _ := attempt(t, s, put(p, "x", rw.ModeOverwrite)); got != rw.ErrProtectedPath {
-						t.Errorf("%s: %q", p, got)
-					}
+					got, _ := attempt(t, s, put(p, "x", rw.ModeOverwrite))
+					expect(t, got == rw.ErrProtectedPath, "%s: %q", p, got)
 					if _, err := s.Move(background, rw.MoveRequest{Path: "first.txt", To: p, Call: rw.Call{DryRun: true}}); late && rw.AsError("", err).Detail != rw.ErrProtectedPath {
 						t.Errorf("moved to %s: %v", p, err)
 					}
@@ -411,18 +407,16 @@ func TestSettingsAreReadAsGitReadsThem(t *testing.T) {
 		"[core]\nhooksPath = \\\nh\n", "[core]\neditor = \"a # b\"\nhooksPath = h\n", "[core]\nsymlinks\nhooksPath = h\n", "[core]\nhooksPath = h\t \n", "[core \"x\"]\nhooksPath = x\n[core]\nhooksPath = h",
 	} {
 		dir := workspace(t)
-		if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		out, err := exec.Command("git", "init", "-q", dir).CombinedOutput()
+		require(t, err == nil, "%v: %s", err, out)
 		plant(t, dir, map[string]string{".git/config": config})
 		mark := filepath.Join(t.TempDir(), "mark")
 		plant(t, dir, map[string]string{"h/pre-commit": "#!/bin/sh\ntouch '" + mark + "'\n"})
 		os.Chmod(filepath.Join(dir, "h", "pre-commit"), 0o755)
 		require(t, git(t, dir, mark, "commit", "--allow-empty", "-m", "x"), "%q: git does not run the hook", config)
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-		if got, _ := attempt(t, s, put("h/pre-push", "x", rw.ModeCreate)); got != rw.ErrProtectedPath {
-			t.Errorf("%q: %q", config, got)
-		}
+		got, _ := attempt(t, s, put("h/pre-push", "x", rw.ModeCreate))
+		expect(t, got == rw.ErrProtectedPath, "%q: %q", config, got)
 	}
 }
 
@@ -467,9 +461,8 @@ func TestOtherRepositoriesAreProtected(t *testing.T) {
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	for _, name := range []string{".hg", ".jj", ".svn", ".sl", ".bzr", ".HG", ".Svn", "HG~1", ".s\u200dl", ".jj. "} {
 		for _, p := range []string{name, name + "/hgrc", "a/" + name + "/hooks/x"} {
-			if got, _ := attempt(t, s, put(p, "x", rw.ModeCreate)); got != rw.ErrProtectedPath {
-				t.Errorf("%q: %q", p, got)
-			}
+			got, _ := attempt(t, s, put(p, "x", rw.ModeCreate))
+			expect(t, got == rw.ErrProtectedPath, "%q: %q", p, got)
 		}
 	}
 	for _, p := range []string{".hgignore", ".jjx", "svn", ".sls", "a.hg", "sl~", "bzr~x"} {

@@ -63,9 +63,8 @@ func attempt(t *testing.T, s *rw.Store, r rw.SafeWriteRequest) (rw.Detail, int) 
 // attemptIs makes a write and expects its failure, "" for none, with so many attempts left.
 func attemptIs(t *testing.T, s *rw.Store, r rw.SafeWriteRequest, want rw.Detail, left int, what ...any) {
 	t.Helper()
-	if d, n := attempt(t, s, r); d != want || n != left {
-		t.Errorf("%s %.40q: %s with %d left, want %s with %d", fmt.Sprint(what...), r.Path, d, n, want, left)
-	}
+	d, n := attempt(t, s, r)
+	expect(t, d == want && n == left, "%s %.40q: %s with %d left, want %s with %d", fmt.Sprint(what...), r.Path, d, n, want, left)
 }
 
 // spend uses up the budget of a call.
@@ -254,9 +253,8 @@ func TestBudgetExpires(t *testing.T) {
 		left int
 	}{{24*time.Hour + 2*time.Second, 2}, {-48 * time.Hour, 2}, {23 * time.Hour, -1}} {
 		var held struct{ Strikes map[string]map[string]any }
-		if err := json.Unmarshal(data, &held); err != nil || len(held.Strikes) != 1 {
-			t.Fatalf("%v %s", err, data)
-		}
+		err := json.Unmarshal(data, &held)
+		require(t, err == nil && len(held.Strikes) == 1, "%v %s", err, data)
 		for _, k := range held.Strikes {
 			k["at"] = time.Now().Add(-row.age).Unix()
 		}
@@ -305,16 +303,14 @@ func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 	cancel()
 	r := put("a.txt", "x", rw.ModeCreate)
 	for range 6 {
-		if _, err := s.SafeWrite(canceled, r); !errors.Is(err, rw.ErrCanceled) || rw.AsError("", err).RetryBudget != 3 {
-			t.Errorf("%v", err)
-		}
+		_, err := s.SafeWrite(canceled, r)
+		expect(t, errors.Is(err, rw.ErrCanceled) && rw.AsError("", err).RetryBudget == 3, "%v", err)
 	}
 	// Between two failures that count, the remaining attempts are reported.
 	risk := put("b.txt", risky.high, rw.ModeCreate)
 	attemptIs(t, s, risk, rw.ErrRiskBlocked, 2)
-	if _, err := s.SafeWrite(canceled, risk); rw.AsError("", err).RetryBudget != 2 {
-		t.Errorf("%v", err)
-	}
+	_, err := s.SafeWrite(canceled, risk)
+	expect(t, rw.AsError("", err).RetryBudget == 2, "%v", err)
 	attemptIs(t, s, risk, rw.ErrRiskBlocked, 1)
 	passes(t, s, r)
 }
@@ -446,9 +442,8 @@ func TestForgedCountBuysNothing(t *testing.T) {
 	}
 	forge(t, dir, strikes)
 	s = openGated(t, dir, nil)
-	if _, n := attempt(t, s, r); n > 2 {
-		t.Errorf("%d left", n)
-	}
+	_, n := attempt(t, s, r)
+	expect(t, n <= 2, "%d left", n)
 }
 
 // TestUnwritableBudgetsStillCount in this process.
@@ -480,9 +475,8 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 	} {
 		for _, left := range []int{2, 1, 0} {
 			err := row.call()
-			if e := rw.AsError("", err); !errors.Is(err, row.want) || e.RetryBudget != left {
-				t.Errorf("%s: %v with %d left, want %s with %d", name, err, e.RetryBudget, row.want, left)
-			}
+			e := rw.AsError("", err)
+			expect(t, errors.Is(err, row.want) && e.RetryBudget == left, "%s: %v with %d left, want %s with %d", name, err, e.RetryBudget, row.want, left)
 		}
 		err := row.call()
 		e := rw.AsError("", err)
@@ -502,9 +496,8 @@ func TestReadHasABudget(t *testing.T) {
 	r := rw.ReadRequest{Path: "none.txt"}
 	for _, left := range []int{2, 1, 0} {
 		_, err := s.Read(background, r)
-		if e := rw.AsError("", err); !errors.Is(err, rw.ErrNotFound) || e.RetryBudget != left {
-			t.Errorf("%v with %d left, want %d", err, e.RetryBudget, left)
-		}
+		e := rw.AsError("", err)
+		expect(t, errors.Is(err, rw.ErrNotFound) && e.RetryBudget == left, "%v with %d left, want %d", err, e.RetryBudget, left)
 	}
 	fails(s.Read(background, r))(t, rw.ErrRetryExhausted)
 	os.WriteFile(filepath.Join(dir, "none.txt"), []byte("now"), 0o644)
@@ -611,9 +604,7 @@ func TestReadOnlyStoreCountsInMemory(t *testing.T) {
 	}
 	noErr(t, s.ResetTask(background))
 	fails(s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"}))(t, rw.ErrEscapesWorkspace)
-	if _, err := os.Stat(statePath(dir)); err == nil {
-		t.Error("something was written")
-	}
+	expect(t, errorOf(os.Stat(statePath(dir))) != nil, "something was written")
 }
 
 // TestErrorsOfTheGateShowNoPlace (promise 37).
@@ -653,9 +644,8 @@ func TestExhaustedNamesNoDraftThatIsGone(t *testing.T) {
 	spend(t, s, r, rw.ErrRiskBlocked)
 	ref := isExhausted(t, s, dir, r).Context["draft_ref"].(string)
 	must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
-	if e := isExhausted(t, s, dir, r); e.Context["draft_ref"] != nil {
-		t.Errorf("the draft %v is gone", e.Context["draft_ref"])
-	}
+	e := isExhausted(t, s, dir, r)
+	expect(t, e.Context["draft_ref"] == nil, "the draft %v is gone", e.Context["draft_ref"])
 }
 
 // TestResetHoldsWhenOthersCountOn: the counts that another process made since the reset

@@ -61,9 +61,7 @@ func envelopeOf(t *testing.T, dir string, err error, want rw.Detail) *rw.Error {
 	isErr(t, err, want)
 	e := rw.AsError("", err)
 	text, jerr := json.Marshal(e)
-	if jerr != nil {
-		t.Fatal(jerr)
-	}
+	noErr(t, jerr)
 	noErr(t, spec.Validate("errors", text), text)
 	expect(t, !strings.Contains(string(text), dir) && e.Hint != "" && strings.HasPrefix(e.Op, "handoff_"), "an incomplete envelope: %s", text)
 	return e
@@ -240,9 +238,8 @@ func TestHandoffArgumentsAreStrict(t *testing.T) {
 	}
 	for args, want := range map[string]handoff.AutoState{`true`: handoff.AutoStateSession, `false`: "", `null`: "", `"src/**"`: "src/**"} {
 		var r handoff.WriteRequest
-		if _, err := schema.Decode(background, []byte(`{"envelope":{},"auto_state":`+args+`}`), &r); err != nil || r.AutoState != want {
-			t.Errorf("%s: %v %q", args, err, r.AutoState)
-		}
+		_, err := schema.Decode(background, []byte(`{"envelope":{},"auto_state":`+args+`}`), &r)
+		expect(t, err == nil && r.AutoState == want, "%s: %v %q", args, err, r.AutoState)
 	}
 }
 
@@ -263,9 +260,7 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 	for i := range 2000 {
 		long = append(long, step(fmt.Sprint(i), fmt.Sprint((i+1)%2000)))
 	}
-	if e := handoffRefused(t, s, dir, graph(long...), rw.ErrDependencyCycle); len(e.Context["cycle"].([]string)) > 30 {
-		t.Error("the whole cycle is reported")
-	}
+	expect(t, len(handoffRefused(t, s, dir, graph(long...), rw.ErrDependencyCycle).Context["cycle"].([]string)) <= 30, "the whole cycle is reported")
 	long[1999].DependsOn = nil
 	handOff(t, s, graph(long...))
 	r := takeOver(t, s, handoff.ReadRequest{})
@@ -285,9 +280,8 @@ func TestHandoffRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t", change)}, rw.ErrRiskBlocked)
 			expect(t, e.Kind == rw.ErrBlocked && e.Context["draft_ref"] != nil, "%+v", e)
-			if text, _ := json.Marshal(e); bytes.Contains(text, []byte(secret)) {
-				t.Error("the envelope shows the secret")
-			}
+			text, _ := json.Marshal(e)
+			expect(t, !bytes.Contains(text, []byte(secret)), "the envelope shows the secret")
 		})
 	}
 	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("# x\n" + secret)}, rw.ErrRiskBlocked)
@@ -453,9 +447,7 @@ func TestReadingIsRemembered(t *testing.T) {
 	equal(t, names(""), "a b 日本")
 	equal(t, names("docs/other.md"), "")
 	for _, name := range []string{" ", "\xff", strings.Repeat("x", 201)} {
-		if _, err := s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: name}); !errors.Is(err, rw.ErrInvalidArgument) {
-			t.Errorf("%q: %v", name, err)
-		}
+		fails(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: name}))(t, rw.ErrInvalidArgument, name)
 	}
 	// A link to the handoff is the handoff.
 	os.Symlink("HANDOFF.md", filepath.Join(dir, "alias.md"))
@@ -498,9 +490,8 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	_, err := s.HandoffRead(background, handoff.ReadRequest{Path: archives[1]})
 	e := envelopeOf(t, dir, err, rw.ErrHashDriftOnRead)
 	name, _ := e.Context["quarantined"].(string)
-	if got, _ := os.ReadFile(statePath(dir, filepath.FromSlash(name))); string(got) != string(data)+"more" {
-		t.Errorf("%s holds %q", name, got)
-	}
+	got, _ := os.ReadFile(statePath(dir, filepath.FromSlash(name)))
+	expect(t, string(got) == string(data)+"more", "%s holds %q", name, got)
 	for _, p := range []string{archives[0], archives[2], "HANDOFF.md"} {
 		takeOver(t, s, handoff.ReadRequest{Path: p})
 	}
@@ -512,9 +503,7 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, p := range []string{"/handoffs/../meta.json", "/handoffs/read.json", "/handoffs/", "/handoffs/a/b.md", "/handoffs/\x00.md"} {
-		if _, err := s.HandoffRead(background, handoff.ReadRequest{Path: rw.StateDirName + p}); err == nil {
-			t.Errorf("%q was read", p)
-		}
+		expect(t, errorOf(s.HandoffRead(background, handoff.ReadRequest{Path: rw.StateDirName + p})) != nil, "%q was read", p)
 	}
 
 	elsewhere := t.TempDir()
@@ -732,9 +721,8 @@ func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
 	}
 	big := anEnvelope("t")
 	big.Summary = strings.Repeat("x", 2<<20)
-	if _, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: big}); err == nil || strings.Contains(rw.AsError("", err).Hint, "100000") {
-		t.Errorf("%v: %s", err, rw.AsError("", err).Hint)
-	}
+	_, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: big})
+	expect(t, err != nil && !strings.Contains(rw.AsError("", err).Hint, "100000"), "%v: %s", err, rw.AsError("", err).Hint)
 }
 
 // documentedTemplate is the handoff in docs/handoff.md, as people copy it.
@@ -811,9 +799,8 @@ func TestDocumentNamesEveryField(t *testing.T) {
 		`{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":[],"last_good_state":[{"path":"x"}],"x":{"y":1}}`: false,
 		`{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":[],"last_good_state":[],"x":{"y":1}}`:             true,
 	} {
-		if err := spec.Validate("handoff", []byte(doc)); (err == nil) != valid {
-			t.Errorf("%s: %v", doc, err)
-		}
+		err := spec.Validate("handoff", []byte(doc))
+		expect(t, (err == nil) == valid, "%s: %v", doc, err)
 	}
 }
 
@@ -905,9 +892,7 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 		_, err := readByHand(t, s, dir, row.text)
 		e := envelopeOf(t, dir, err, row.want)
 		for key, want := range row.about {
-			if e.Context[key] != want {
-				t.Errorf("%.40q: %s is %v, want %v", row.text, key, e.Context[key], want)
-			}
+			expect(t, e.Context[key] == want, "%.40q: %s is %v, want %v", row.text, key, e.Context[key], want)
 		}
 		expect(t, e.Path == "HANDOFF.md" && e.Effect == rw.EffectNone, "%+v", e)
 	}
@@ -965,9 +950,7 @@ func FuzzHandoffRead(f *testing.F) {
 			return
 		}
 		doc, err := json.Marshal(r.Envelope)
-		if err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
+		require(t, err == nil, "%q: %v", text, err)
 		if err := spec.Validate("handoff", doc); err != nil && !strings.Contains(err.Error(), "number is out of range") {
 			t.Fatalf("%q: %v: %s", text, err, doc)
 		}
@@ -1010,16 +993,13 @@ func TestHandoffDriftIsReported(t *testing.T) {
 	strict := r
 	strict.Strict = true
 	e := handoffRefused(t, s, dir, strict, rw.ErrStateDrift)
-	if got := reasons(e.Context["drift_warnings"].([]handoff.Drift)); got != hidden || e.Kind != rw.ErrStalePrecondition {
-		t.Errorf("strict: %s %s", got, e.Kind)
-	}
+	got := reasons(e.Context["drift_warnings"].([]handoff.Drift))
+	expect(t, got == hidden && e.Kind == rw.ErrStalePrecondition, "strict: %s %s", got, e.Kind)
 	equal(t, reasons(handOff(t, s, r).DriftWarnings), want)
 	equal(t, reasons(takeOver(t, s, handoff.ReadRequest{}).DriftWarnings), want, "read")
 	_, err := s.HandoffRead(background, handoff.ReadRequest{Strict: true, AcknowledgeAs: "me"})
 	envelopeOf(t, dir, err, rw.ErrStateDrift)
-	if r := takeOver(t, s, handoff.ReadRequest{}); len(r.ReadBy) != 0 {
-		t.Error("a refused read was noted")
-	}
+	expect(t, len(takeOver(t, s, handoff.ReadRequest{}).ReadBy) == 0, "a refused read was noted")
 	good := handoff.WriteRequest{Envelope: anEnvelope("t", func(e *handoff.Envelope) { e.LastGoodState = state[:2] }), Strict: true}
 	out := handOff(t, s, good)
 	expect(t, len(out.DriftWarnings) == 0, "%+v", out.DriftWarnings)
@@ -1069,13 +1049,11 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 		{"{mine,other}/c.{md,txt}", "one", "", of("mine/c.md", "c") + " " + of("mine/c.txt", "c"), 0},
 		{"*.txt", "one", "", of("theirs.txt", "x"), 0}, {"none/**", "one", "", "", 0}, {".git/**", "one", "", "", 0}, {"mine/loop/**", "x", "", "", 0},
 	} {
-		if got, drift := state(row.auto, row.caller, row.session); got != row.want || drift != row.drift {
-			t.Errorf("%s for %s %s: %s, %d drifted; want %s", row.auto, row.caller, row.session, got, drift, row.want)
-		}
+		got, drift := state(row.auto, row.caller, row.session)
+		expect(t, got == row.want && drift == row.drift, "%s for %s %s: %s, %d drifted; want %s", row.auto, row.caller, row.session, got, drift, row.want)
 	}
-	if got, _ := state("mine/a.txt", "one", "", handoff.File{Path: "mine/a.txt", SHA256: zeroSHA}); got != "mine/a.txt:000000:0" {
-		t.Errorf("what was listed was replaced: %s", got)
-	}
+	got, _ := state("mine/a.txt", "one", "", handoff.File{Path: "mine/a.txt", SHA256: zeroSHA})
+	expect(t, got == "mine/a.txt:000000:0", "what was listed was replaced: %s", got)
 	for _, glob := range []handoff.AutoState{"[", "/etc/*", "../*", "a/../../*"} {
 		handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.ErrInvalidArgument)
 	}

@@ -51,9 +51,8 @@ func human(t testing.TB, dir, path, content string) {
 
 func gone(t *testing.T, dir, path string) {
 	t.Helper()
-	if _, err := os.Lstat(filepath.Join(dir, path)); !os.IsNotExist(err) {
-		t.Errorf("%s is there (%v)", path, err)
-	}
+	_, err := os.Lstat(filepath.Join(dir, path))
+	expect(t, os.IsNotExist(err), "%s is there (%v)", path, err)
 }
 
 func edited(t *testing.T, s *rw.Store, path, old, new string) rw.EditResult {
@@ -153,9 +152,7 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 			continue
 		}
 		r, err := s.Read(background, rw.ReadRequest{Path: "d/b.txt", Version: v.Version})
-		if err != nil || string(r.Content) != want[i] {
-			t.Errorf("version %d reads %q %v, want %q", i, r.Content, err, want[i])
-		}
+		expect(t, err == nil && string(r.Content) == want[i], "version %d reads %q %v, want %q", i, r.Content, err, want[i])
 	}
 	equal(t, ops, "append move append create delete edit append append overwrite create ", "ops")
 	h, err := s.History(background, rw.HistoryRequest{Path: "d/b.txt", N: 3})
@@ -492,9 +489,7 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 	for _, to := range []string{"l"} {
 		for _, over := range []bool{false, true} {
 			before := snapshot(t, dir)
-			if _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: to, Overwrite: over}); err == nil {
-				t.Error("a file was moved to itself")
-			}
+			expect(t, errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: to, Overwrite: over})) != nil, "a file was moved to itself")
 			mustEqual(t, snapshot(t, dir), before, "changed")
 		}
 	}
@@ -728,9 +723,8 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 	must(s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}))(t)
 	before := snapshot(t, dir)
 	for name, call := range keyedVerbs(s, b.TxID, version) {
-		if status, rec, err := call("key of " + name); err != nil || status != rw.StatusReplayed || rec.JournalSeq != first[name].JournalSeq {
-			t.Errorf("%s after a restart: %v %s", name, err, status)
-		}
+		status, rec, err := call("key of " + name)
+		expect(t, err == nil && status == rw.StatusReplayed && rec.JournalSeq == first[name].JournalSeq, "%s after a restart: %v %s", name, err, status)
 		other := "edit"
 		if name == "edit" {
 			other = "delete"
@@ -842,23 +836,18 @@ func TestTwoStoresAtOnce(t *testing.T) {
 			s, caller := stores[w%2], fmt.Sprint("w", w)
 			for i := range 12 {
 				_, err := s.Edit(background, rw.EditRequest{Path: "list.txt", Edits: []rw.EditOp{{Old: "end\n", New: fmt.Sprintf("%d.%d\nend\n", w, i)}}, Call: rw.Call{Caller: caller}})
-				if err != nil {
-					t.Errorf("edit: %v (%v)", err, errors.Unwrap(err))
-				}
+				expect(t, err == nil, "edit: %v (%v)", err, errors.Unwrap(err))
 				for p := range 4 { // the store that finds the ball throws it
 					_, err := s.Move(background, rw.MoveRequest{Path: fmt.Sprint("p", p), To: fmt.Sprint("p", (p+w+1)%4), Call: rw.Call{Caller: fmt.Sprint(caller, ".", i)}})
 					if err == nil {
 						break
 					}
-					if d := rw.AsError("", err).Detail; d != rw.ErrNotFound && d != rw.ErrInvalidArgument && d != rw.ErrRetryExhausted {
-						t.Errorf("move: %v (%v)", err, errors.Unwrap(err))
-					}
+					d := rw.AsError("", err).Detail
+					expect(t, d == rw.ErrNotFound || d == rw.ErrInvalidArgument || d == rw.ErrRetryExhausted, "move: %v (%v)", err, errors.Unwrap(err))
 				}
 				own := fmt.Sprint("own", w)
 				_, err = s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: own, Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite}, {Op: "write", Path: "log.txt", Content: []byte("."), Mode: rw.ModeAppend}}, Call: rw.Call{Caller: own}})
-				if err != nil {
-					t.Errorf("tx: %v (%v)", err, errors.Unwrap(err))
-				}
+				expect(t, err == nil, "tx: %v (%v)", err, errors.Unwrap(err))
 				if _, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: own}}); err != nil && !errors.Is(err, rw.ErrChangedOutside) {
 					t.Errorf("undo: %v (%v)", err, errors.Unwrap(err))
 				}
@@ -1501,9 +1490,8 @@ func TestCopiesAreLookedAtAgain(t *testing.T) {
 		noErr(t, s.Sync(background))
 	}
 	expect(t, looked, "nothing looked for the object")
-	if _, there := fs.ReadFile(object); !there {
-		t.Error("the version is in the workspace only")
-	}
+	_, there := fs.ReadFile(object)
+	expect(t, there, "the version is in the workspace only")
 }
 
 // TestHistoryStaysWithinItsCaps: ten thousand alternating overwrites of three files;
@@ -1713,9 +1701,8 @@ func TestSweepBesideACreator(t *testing.T) {
 		}
 		began := time.Now()
 		for _, text := range []string{"a0", "a1"} { // known, and over the bound until now
-			if _, err := creator.SafeWrite(background, put("b.txt", text, rw.ModeOverwrite)); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
-				t.Fatalf("stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
-			}
+			_, err := creator.SafeWrite(background, put("b.txt", text, rw.ModeOverwrite))
+			require(t, err == nil || rw.AsError("", err).Detail == rw.ErrLockTimeout, "stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
 		}
 		took := time.Since(began)
 		expect(t, took <= 30*time.Second, "stopped at %d: the other process took %s", at, took)
@@ -1794,9 +1781,8 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 		noErr(t, err)
 		over = true
 	}
-	if _, err := sweeper.Admin().Compact(background, admin.CompactRequest{}); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
-		t.Fatalf("stopped at %d: %v", at, err)
-	}
+	_, err := sweeper.Admin().Compact(background, admin.CompactRequest{})
+	require(t, err == nil || rw.AsError("", err).Detail == rw.ErrLockTimeout, "stopped at %d: %v", at, err)
 	process.Continue()
 	if !over {
 		noErr(t, <-ended, "stopped at ", at)

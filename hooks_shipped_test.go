@@ -62,9 +62,7 @@ func TestABudgetEndsATask(t *testing.T) {
 	short := func(what string) {
 		t.Helper()
 		e := turnedDown(t, s, dir, put("more", fmt.Sprint(time.Now().UnixNano()), rw.ModeCreate), rw.ErrDenied)
-		if !strings.Contains(e.Hint, what) || !strings.Contains(e.Hint, "report to the user") {
-			t.Errorf("want %s: %s", what, e.Hint)
-		}
+		expect(t, strings.Contains(e.Hint, what) && strings.Contains(e.Hint, "report to the user"), "want %s: %s", what, e.Hint)
 	}
 	write(t, s, "log", strings.Repeat("x", 60), rw.ModeCreate)
 	write(t, s, "log", strings.Repeat("x", 30), rw.ModeAppend) // the appended part counts, not the file
@@ -187,9 +185,8 @@ func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 		require(t, errors.Is(err, rw.ErrVerifyFailed) && snapshot(t, dir) == before, "%s: half of a rename: %v", name, err)
 		e := rw.AsError("", err)
 		conformsEnvelope(t, e)
-		if text, _ := e.Context["output"].(string); !strings.Contains(text, "sub/b.go:5:") || !strings.Contains(text, "Old") || strings.Contains(text, dir) {
-			t.Errorf("%s: output %q", name, text)
-		}
+		text, _ := e.Context["output"].(string)
+		expect(t, strings.Contains(text, "sub/b.go:5:") && strings.Contains(text, "Old") && !strings.Contains(text, dir), "%s: output %q", name, text)
 		fails(s.Delete(background, rw.DeleteRequest{Path: "a.go"}))(t, rw.ErrVerifyFailed, name, ": a file that others need goes")
 		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go"), rename("sub/b.go"), {Op: "write", Path: "c.go", Content: []byte("package m\n\nvar C = New()\n")}}}); err != nil {
 			t.Errorf("%s: %v %v", name, err, rw.AsError("", err).Context["output"])
@@ -211,9 +208,7 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 		return hook.CommandOracle{Command: []string{"sh", "-c", script}}
 	}
 	err := sh("yes no | head -c 3000000; exit 1").Verify(background, c)
-	if err == nil || len(err.Error()) > 70<<10 {
-		t.Errorf("%d bytes of output", len(err.Error()))
-	}
+	expect(t, err != nil && len(err.Error()) <= 70<<10, "%d bytes of output", len(err.Error()))
 	out := sh(`echo "$RW_PATH $(basename $RW_STAGED) $(cat $RW_STAGED) $RW_ROOT $MINE"; cat $RW_OVERLAY; exit 1`)
 	out.Env = []string{"MINE=own"}
 	want := fmt.Sprintf("d/a.txt a.txt x %s own\n{\"Replace\":{", dir)
@@ -235,9 +230,7 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 	for name, o := range map[string]hook.CommandOracle{
 		"no command": {}, "no program": {Command: []string{"/no/such/program"}}, "not found": {Command: []string{"no-such-program-here"}},
 	} {
-		if err := o.Verify(background, c); err == nil {
-			t.Errorf("%s passes", name)
-		}
+		expect(t, o.Verify(background, c) != nil, "%s passes", name)
 		s := hooked(t, ramspace(t), o)
 		_, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate))
 		e := rw.AsError("", err)

@@ -120,9 +120,8 @@ func TestTheFirstRefusalCountsAndEveryAuthorizerIsAsked(t *testing.T) {
 		expect(t, e.Kind == rw.ErrPolicyViolation && e.Reason == rw.ReasonPermission && e.Stage == rw.StageAuthorize &&
 			strings.Contains(e.Hint, c.hint), "%s: %+v", name, e)
 		expect(t, !strings.Contains(string(conformsEnvelope(t, e)), "broken"), "%s: the error of the hook is shown", name)
-		if fmt.Sprint(last.asked) != "[safe_write: create a.txt]" || fmt.Sprint(last.observed) != "[safe_write: create a.txt refused denied]" {
-			t.Errorf("%s: asked %v, observed %v", name, last.asked, last.observed)
-		}
+		expect(t, fmt.Sprint(last.asked) == "[safe_write: create a.txt]" && fmt.Sprint(last.observed) == "[safe_write: create a.txt refused denied]",
+			"%s: asked %v, observed %v", name, last.asked, last.observed)
 		check(t, s, true)
 	}
 }
@@ -309,9 +308,7 @@ func TestObserversSeeEveryCall(t *testing.T) {
 		"safe_write: overwrite a.txt unchanged", "safe_write: append a.txt succeeded", "safe_write: append a.txt succeeded",
 		"safe_write: append  refused escapes_workspace", "safe_write: upsert b.txt refused invalid_argument",
 	}
-	if !slices.Equal(w.observed, want) {
-		t.Errorf("observed %q", w.observed)
-	}
+	expect(t, slices.Equal(w.observed, want), "observed %q", w.observed)
 	expect(t, w.ops[4].DryRun && !w.ops[5].DryRun, "the dry run")
 	made, added := w.ops[0].Changes[0], w.ops[5].Changes[0]
 	expect(t, !made.Exists && made.Bytes == 3 && made.SHA256 == hash("one") && made.PrevSHA256 == "", "%+v", made)
@@ -348,9 +345,7 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 	must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "d.txt"}))(t)
 	hist := must(s.History(background, rw.HistoryRequest{Path: "d.txt"}))(t)
 	_, err := s.Restore(background, rw.RestoreRequest{Path: "d.txt", SHA256: digest(hash("one\n"))})
-	if err != nil {
-		t.Fatalf("%v of %+v", err, hist)
-	}
+	require(t, err == nil, "%v of %+v", err, hist)
 	must(s.Delete(background, rw.DeleteRequest{Path: "d.txt"}))(t)
 	must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}))(t)
 	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "e.txt"}))(t)
@@ -365,9 +360,7 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 		"undo: overwrite a.txt delete b.txt delete c.txt", "move: move a.txt>d.txt", "restore: overwrite d.txt", "delete: delete d.txt",
 		"chunk_compose: overwrite e.txt", "handoff_write: overwrite HANDOFF.md", "tx_commit: create f.txt",
 	}
-	if !slices.Equal(w.asked, asked) {
-		t.Errorf("asked %q", w.asked)
-	}
+	expect(t, slices.Equal(w.asked, asked), "asked %q", w.asked)
 	looked := []string{
 		`safe_write: a.txt="one\n"`, `safe_write: a.txt="one\ntwo\n"`, `edit: a.txt="one\n2\n"`, `tx: b.txt="b" c.txt="one\n2\n" a.txt=""`,
 		`undo: a.txt="one\n2\n" b.txt="" c.txt=""`, `move: d.txt="one\n2\n" a.txt=""`, `restore: d.txt="one\n"`, `delete: d.txt=""`,
@@ -380,9 +373,7 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 		}
 	}
 	for _, call := range asked {
-		if !slices.Contains(w.observed, call+" succeeded") {
-			t.Errorf("%s was not observed: %q", call, w.observed)
-		}
+		expect(t, slices.Contains(w.observed, call+" succeeded"), "%s was not observed: %q", call, w.observed)
 	}
 	check(t, s, true)
 }
@@ -585,14 +576,11 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 			c.Changes[0].SHA256 == hash("new"), "%+v", c)
 		for i, want := range []string{"new", "onemore", ""} {
 			f := c.Files[i]
-			if data, err := os.ReadFile(f.Staged); string(data) != want || (want == "") != (err != nil) || f.Append {
-				t.Errorf("%+v: %q %v", f, data, err)
-			}
+			data, err := os.ReadFile(f.Staged)
+			expect(t, string(data) == want && (want == "") == (err != nil) && !f.Append, "%+v: %q %v", f, data, err)
 		}
 		fileIs(t, dir, "a.txt", "one")
-		if _, err := os.Stat(filepath.Join(dir, "d", "new.txt")); err == nil {
-			t.Error("it is published")
-		}
+		expect(t, errorOf(os.Stat(filepath.Join(dir, "d", "new.txt"))) != nil, "it is published")
 		rows = committed(t, s) // reading does not wait for the locks
 		return verdict
 	}))
@@ -814,24 +802,18 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 			e := rw.AsError("", err)
 			require(t, errors.Is(err, rw.ErrInputRequired) && e.Effect == rw.EffectNone && e.RetryBudget == 3 && e.Stage == rw.StageAuthorize &&
 				e.Op != "", "%s: %+v", c.name, e)
-			if fmt.Sprint(e.Context["questions"]) != "[may I?]" || e.Context["receipt"] != nil {
-				t.Errorf("%s: context %v", c.name, e.Context)
-			}
+			expect(t, fmt.Sprint(e.Context["questions"]) == "[may I?]" && e.Context["receipt"] == nil, "%s: context %v", c.name, e.Context)
 		}
 		equal(t, everything(t, dir), before, c.name, ": something is left\n")
-		if len(w.observed) > 0 || receipts > 0 {
-			t.Errorf("%s: observed %v, %d receipts", c.name, w.observed, receipts)
-		}
+		expect(t, len(w.observed) == 0 && receipts <= 0, "%s: observed %v, %d receipts", c.name, w.observed, receipts)
 		user.answers = map[string]hook.Answer{"may I?": {Allow: true}}
 		noErr(t, c.do(), c.name, " with the answer")
-		if len(w.observed) != 1 || receipts != 1 || everything(t, dir) == before {
-			t.Errorf("%s with the answer: observed %v, %d receipts", c.name, w.observed, receipts)
-		}
+		expect(t, len(w.observed) == 1 && receipts == 1 && everything(t, dir) != before,
+			"%s with the answer: observed %v, %d receipts", c.name, w.observed, receipts)
 	}
 	for _, h := range []*withdrawn{back, last} {
-		if len(h.back) != 5*len(calls) || len(h.asked) != 6*len(calls) || !slices.Contains(h.asked, h.back[0]) {
-			t.Errorf("asked %d, rolled back %d", len(h.asked), len(h.back))
-		}
+		expect(t, len(h.back) == 5*len(calls) && len(h.asked) == 6*len(calls) && slices.Contains(h.asked, h.back[0]),
+			"asked %d, rolled back %d", len(h.asked), len(h.back))
 	}
 	check(t, s, true)
 }
@@ -875,17 +857,14 @@ func TestEveryQuestionIsPut(t *testing.T) {
 		return e
 	}
 	all := "first? second? " + third
-	if e := try(all, rw.ErrInputRequired); len(e.Context["questions"].([]string)) != 3 {
-		t.Errorf("%v", e.Context)
-	}
+	e := try(all, rw.ErrInputRequired)
+	expect(t, len(e.Context["questions"].([]string)) == 3, "%v", e.Context)
 	user.answers = map[string]hook.Answer{"first?": {Allow: true, Always: true}}
-	if e := try(all, rw.ErrInputRequired); fmt.Sprint(e.Context["questions"]) != "[second? "+third+"]" {
-		t.Errorf("%v", e.Context)
-	}
+	e = try(all, rw.ErrInputRequired)
+	expect(t, fmt.Sprint(e.Context["questions"]) == "[second? "+third+"]", "%v", e.Context)
 	user.answers["second?"] = hook.Answer{}
-	if e := try("first? second?", rw.ErrDenied); e.Context["question"] != "second?" {
-		t.Errorf("%v", e.Context)
-	}
+	e = try("first? second?", rw.ErrDenied)
+	expect(t, e.Context["question"] == "second?", "%v", e.Context)
 	fileIsAbsent(t, dir, "a.txt")
 	user.answers["second?"], user.answers[third] = hook.Answer{Allow: true}, hook.Answer{Allow: true}
 	try(all, "") // a permanent answer did not count while the others were open
@@ -989,9 +968,8 @@ func TestNoQuestionForACallThatWasDone(t *testing.T) {
 	length(t, user.asked, 0, "asked")
 	// A key that is gone when the locks are held must not let anything pass.
 	before, quiet := snapshot(t, dir), open(t, dir, nil)
-	if err := quiet.WriteUnasked(background, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "gone"}}); !errors.Is(err, rw.ErrChangedDuringWrite) || snapshot(t, dir) != before {
-		t.Errorf("a key that is gone: %v", err)
-	}
+	err := quiet.WriteUnasked(background, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "gone"}})
+	expect(t, errors.Is(err, rw.ErrChangedDuringWrite) && snapshot(t, dir) == before, "a key that is gone: %v", err)
 	r.Content = []byte("x")
 	noErr(t, quiet.WriteUnasked(background, r), "a key that answers")
 	check(t, s, true)
@@ -1011,9 +989,8 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	ask := func(call func() error) string {
 		t.Helper()
 		user.asked = nil
-		if err := call(); !errors.Is(err, rw.ErrDenied) || len(user.asked) != 1 {
-			t.Fatalf("%v, asked %q", err, user.asked)
-		}
+		err := call()
+		require(t, errors.Is(err, rw.ErrDenied) && len(user.asked) == 1, "%v, asked %q", err, user.asked)
 		return user.asked[0]
 	}
 	var ops []rw.TxOp
@@ -1084,9 +1061,8 @@ func TestResetTaskOnce(t *testing.T) {
 	t.Parallel()
 	h := &resets{}
 	s := open(t, ramspace(t), &rw.Options{Hooks: hook.Hooks{Authorize: []hook.Authorizer{h, hook.Permission{}}, Observe: []hook.Observer{h}}})
-	if err := s.ResetTask(background); err != nil || h.n != 1 {
-		t.Errorf("%d times: %v", h.n, err)
-	}
+	err := s.ResetTask(background)
+	expect(t, err == nil && h.n == 1, "%d times: %v", h.n, err)
 }
 
 // resets counts the tasks that begin.
@@ -1113,18 +1089,16 @@ func TestAHookThatCannotBeResetBlocksNoCall(t *testing.T) {
 		s := open(t, dir, &rw.Options{ReadOnly: readOnly, Hooks: roles(first, sore{}, last)})
 		s.SafeWrite(background, put("../x", "x", rw.ModeCreate)) // a failure
 		for _, b := range []*hook.TaskBudget{first, last} {
-			if d, _ := b.Authorize(background, hook.Call{}); d == hook.Allow() {
-				t.Fatal("the failure was not counted")
-			}
+			d, _ := b.Authorize(background, hook.Call{})
+			require(t, d != hook.Allow(), "the failure was not counted")
 		}
 		err := s.ResetTask(background)
 		e := rw.AsError("", err)
 		expect(t, errors.Is(err, rw.ErrInternal) && e.Op == "reset_task" && e.Context["index"] == 1 &&
 			!strings.Contains(string(conformsEnvelope(t, e)), "broken"), "read-only %v: %+v", readOnly, e)
 		for _, b := range []*hook.TaskBudget{first, last} {
-			if d, _ := b.Authorize(background, hook.Call{}); d != hook.Allow() {
-				t.Errorf("read-only %v: a budget was not reset", readOnly)
-			}
+			d, _ := b.Authorize(background, hook.Call{})
+			expect(t, d == hook.Allow(), "read-only %v: a budget was not reset", readOnly)
 		}
 	}
 	// The retry budgets are reset anyway.
@@ -1135,12 +1109,9 @@ func TestAHookThatCannotBeResetBlocksNoCall(t *testing.T) {
 		s.SafeWrite(background, put("a.txt", "y", rw.ModeCreate))
 	}
 	turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.ErrRetryExhausted)
-	if err := s.ResetTask(background); err == nil {
-		t.Error("no error")
-	}
-	if e := turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.ErrFileAlreadyExists); e.RetryBudget != 2 {
-		t.Errorf("%d attempts are left", e.RetryBudget)
-	}
+	expect(t, s.ResetTask(background) != nil, "no error")
+	e := turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.ErrFileAlreadyExists)
+	expect(t, e.RetryBudget == 2, "%d attempts are left", e.RetryBudget)
 }
 
 // TestAnErrorOfATransactionNamesItsOperation: whichever stage refuses, the error names
@@ -1433,9 +1404,8 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 			began := time.Now()
 			e := turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrVerifyFailed)
 			equal(t, time.Since(began), limit+grace, limit, ": the caller waited for")
-			if text, _ := e.Context["output"].(string); e.Effect != rw.EffectNone || !strings.Contains(text, "continues") {
-				t.Errorf("%v: %s %q", limit, e.Effect, text)
-			}
+			text, _ := e.Context["output"].(string)
+			expect(t, e.Effect == rw.EffectNone && strings.Contains(text, "continues"), "%v: %s %q", limit, e.Effect, text)
 			// The verifier is still there. Another store takes the lock at once.
 			other := open(t, dir, &rw.Options{LockTimeout: time.Millisecond})
 			write(t, other, "a.txt", "others", rw.ModeCreate)

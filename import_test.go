@@ -49,9 +49,7 @@ func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
 		}
 		return simfs.Fault{}
 	})
-	if _, err := s.SafeWrite(background, put("aborted.txt", "x", rw.ModeCreate)); err == nil {
-		t.Fatal("not aborted")
-	}
+	require(t, errorOf(s.SafeWrite(background, put("aborted.txt", "x", rw.ModeCreate))) != nil, "not aborted")
 	fs.Inject(nil)
 	r := put("secret-of-the-caller.txt", "x", rw.ModeCreate)
 	must(s.SafeWrite(background, r))(t)
@@ -70,9 +68,8 @@ func TestExportComesBack(t *testing.T) {
 	fs := simfs.New()
 	fresh := must(rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0fff"}))(t)
 	plan, err := fresh.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data), Call: rw.Call{DryRun: true}})
-	if n, _ := fresh.CountRows(); err != nil || n != 0 || plan.Rows == 0 {
-		t.Fatalf("dry run: %v %+v, %d rows", err, plan, n)
-	}
+	n, _ := fresh.CountRows()
+	require(t, err == nil && n == 0 && plan.Rows != 0, "dry run: %v %+v, %d rows", err, plan, n)
 	r := importInto(t, fresh, data)
 	expect(t, r.Rows == plan.Rows && r.Imported == plan.Imported && r.Skipped == plan.Skipped && r.Imported != 0 && r.Imported+r.Skipped == r.Rows &&
 		r.Status == rw.StatusSucceeded, "%+v", r)

@@ -258,9 +258,8 @@ func TestLegacyWorkspaceOpens(t *testing.T) {
 	f.Close()
 	s := open(t, dir, nil)
 	equal(t, s.Recovery().Imported, 1)
-	if data, _ := os.ReadFile(path); string(data) != legacy+row(4, "c.md") {
-		t.Error("the legacy journal was changed")
-	}
+	data, _ := os.ReadFile(path)
+	expect(t, string(data) == legacy+row(4, "c.md"), "the legacy journal was changed")
 }
 
 func TestNewerFormatIsRefused(t *testing.T) {

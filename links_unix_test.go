@@ -78,9 +78,8 @@ func shell(t *testing.T, dir, script string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir = dir
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v %s", script, err, text)
-	}
+	text, err := cmd.CombinedOutput()
+	require(t, err == nil, "%s: %v %s", script, err, text)
 }
 
 // shellCalls are operations of a shell on a tree other than writing files.
@@ -146,19 +145,14 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 	after := entries(t, dir)
 	call.Event = "after"
 	ended := must(s.EndCall(background, call))(t)
-	if len(ended.Skipped)+len(ended.Busy)+len(ended.NotKept) > 0 {
-		t.Fatalf("%+v", ended)
-	}
-	if again, err := s.Scan(background, around.ScanRequest{}); err != nil || again.Group != "" {
-		t.Fatalf("a second scan found %+v %v", again, err)
-	}
+	require(t, len(ended.Skipped)+len(ended.Busy)+len(ended.NotKept) <= 0, "%+v", ended)
+	again, err := s.Scan(background, around.ScanRequest{})
+	require(t, err == nil && again.Group == "", "a second scan found %+v %v", again, err)
 	undone := must(s.Undo(background, rw.UndoRequest{Group: "c1"}))(t)
-	if list := differing(before, entries(t, dir)); len(list) > 0 {
-		t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
-	}
-	if again, err := s.Scan(background, around.ScanRequest{}); err != nil || again.Group != "" {
-		t.Errorf("a scan after the undo found %+v %v", again, err)
-	}
+	list := differing(before, entries(t, dir))
+	expect(t, len(list) == 0, "undone, these differ:\n%s", strings.Join(list, "\n"))
+	again, err = s.Scan(background, around.ScanRequest{})
+	expect(t, err == nil && again.Group == "", "a scan after the undo found %+v %v", again, err)
 	redone(t, s, dir, undone, after)
 }
 
@@ -166,9 +160,8 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 func redone(t *testing.T, s *rw.Store, dir string, undone rw.UndoResult, after map[string]string) {
 	t.Helper()
 	must(s.Undo(background, rw.UndoRequest{Row: undone.Seq}))(t)
-	if list := differing(after, entries(t, dir)); len(list) > 0 {
-		t.Errorf("redone, these differ:\n%s", strings.Join(list, "\n"))
-	}
+	list := differing(after, entries(t, dir))
+	expect(t, len(list) == 0, "redone, these differ:\n%s", strings.Join(list, "\n"))
 	check(t, s, true)
 }
 
@@ -204,35 +197,24 @@ func TestLinksHaveVersions(t *testing.T) {
 	for _, script := range []string{"rm cur; ln -s a cur", "ln -sfn none cur", "ln -sfn " + outside + " cur", "rm cur"} {
 		shell(t, dir, script)
 		found := must(s.Scan(background, around.ScanRequest{}))(t)
-		if len(found.Files) != 1 || found.Files[0].Link != (script != "rm cur") {
-			t.Fatalf("%s: %+v", script, found)
-		}
+		require(t, len(found.Files) == 1 && found.Files[0].Link == (script != "rm cur"), "%s: %+v", script, found)
 		seqs = append(seqs, found.Seq)
 	}
 	h := must(s.History(background, rw.HistoryRequest{Path: "cur"}))(t)
-	if len(h.Versions) != 4 || !h.Versions[1].Link || h.Versions[0].Link || !h.Versions[3].Link {
-		t.Fatalf("%+v", h)
-	}
+	require(t, len(h.Versions) == 4 && h.Versions[1].Link && !h.Versions[0].Link && h.Versions[3].Link, "%+v", h)
 	for i, want := range []string{"link a", "link none", "link " + outside} {
 		must(s.Restore(background, rw.RestoreRequest{Path: "cur", Version: seqs[i]}))(t)
 		equal(t, entries(t, dir)["cur"], want, "restored")
 		h := must(s.History(background, rw.HistoryRequest{Path: "cur"}))(t)
-		if h.Path != "cur" || !h.Versions[0].Link || !h.Versions[0].Available {
-			t.Errorf("%+v", h.Versions[0])
-		}
+		expect(t, h.Path == "cur" && h.Versions[0].Link && h.Versions[0].Available, "%+v", h.Versions[0])
 	}
 	diff := must(s.SnapshotDiff(background, around.SnapshotDiffRequest{From: snap.ID}))(t)
-	if len(diff.Files) != 1 || diff.Files[0].Change != "changed" || !diff.Files[0].Link {
-		t.Errorf("%+v", diff)
-	}
+	expect(t, len(diff.Files) == 1 && diff.Files[0].Change == "changed" && diff.Files[0].Link, "%+v", diff)
 	must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID}))(t)
-	if got := entries(t, dir)["cur"]; !strings.HasSuffix(got, " file\n") {
-		t.Errorf("the snapshot has %q", got)
-	}
+	got := entries(t, dir)["cur"]
+	expect(t, strings.HasSuffix(got, " file\n"), "the snapshot has %q", got)
 	text, err := os.ReadFile(outside)
-	if err != nil || string(text) != "outside" {
-		t.Errorf("outside: %q %v", text, err)
-	}
+	expect(t, err == nil && string(text) == "outside", "outside: %q %v", text, err)
 }
 
 // TestLaterEditIsNeverLost: the undo of a group is refused, and changes nothing,
@@ -267,9 +249,8 @@ func TestLaterEditIsNeverLost(t *testing.T) {
 			fails(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t, c.want)
 			must(s.Scan(background, around.ScanRequest{}))(t)
 			fails(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t, c.want)
-			if list := differing(before, entries(t, dir)); len(list) > 0 {
-				t.Errorf("changed:\n%s", strings.Join(list, "\n"))
-			}
+			list := differing(before, entries(t, dir))
+			expect(t, len(list) == 0, "changed:\n%s", strings.Join(list, "\n"))
 		})
 	}
 }
@@ -281,9 +262,7 @@ func TestDirectoriesRemovedLater(t *testing.T) {
 	undoneAndRedone(t, s, dir, func() { shell(t, dir, "mkdir -p d/e f") })
 	shell(t, dir, "rmdir d/e d f")
 	found, err := s.Scan(background, around.ScanRequest{})
-	if err != nil || found.Group == "" {
-		t.Fatalf("%+v %v", found, err)
-	}
+	require(t, err == nil && found.Group != "", "%+v %v", found, err)
 	must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
 	if _, there := entries(t, dir)["d/e"]; !there {
 		t.Errorf("%v", entries(t, dir))
@@ -308,17 +287,15 @@ func TestUndoRemovesItsDirectories(t *testing.T) {
 			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/two", Content: []byte("two")}))(t)
 			must(s.Undo(background, rw.UndoRequest{}))(t)
 			want := entries(t, dir) // the directories are the other call's
-			if _, there := want["x/y/one"]; !there {
-				t.Fatalf("%v", want)
-			}
+			_, there := want["x/y/one"]
+			require(t, there, "%v", want)
 			_, err := s.Undo(background, rw.UndoRequest{}) // redo, so that both are there
 			noErr(t, err)
 			shell(t, dir, c.beside)
 			before := entries(t, dir)
 			must(s.Undo(background, rw.UndoRequest{N: 4}))(t)
-			if got := slices.Sorted(maps.Keys(entries(t, dir))); !slices.Equal(got, c.left) {
-				t.Errorf("left: %v, want %v", got, c.left)
-			}
+			got := slices.Sorted(maps.Keys(entries(t, dir)))
+			expect(t, slices.Equal(got, c.left), "left: %v, want %v", got, c.left)
 			must(s.Undo(background, rw.UndoRequest{}))(t)
 			equal(t, cmp.Diff(before, entries(t, dir)), "", "undone and redone")
 			if found, err := s.Scan(background, around.ScanRequest{}); err != nil || found.Group != "" && c.beside == "true" {
@@ -366,9 +343,7 @@ func TestScansOfTwoStores(t *testing.T) {
 	before := entries(t, dir)
 	shell(t, dir, "rm -r d; ln -s nowhere d")
 	found, err := other.Scan(background, around.ScanRequest{})
-	if err != nil || found.Baseline || found.Group == "" {
-		t.Fatalf("%+v %v", found, err)
-	}
+	require(t, err == nil && !found.Baseline && found.Group != "", "%+v %v", found, err)
 	must(other.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
 	equal(t, cmp.Diff(before, entries(t, dir)), "")
 }
@@ -398,9 +373,7 @@ func TestScanFromAnOlderIndex(t *testing.T) {
 			found := must(s.Scan(background, around.ScanRequest{}))(t)
 			noErr(t, os.WriteFile(index, older, 0o600))
 			again, err := s.Scan(background, around.ScanRequest{})
-			if err != nil || again.Group != "" {
-				t.Errorf("again: %+v %v", again, err)
-			}
+			expect(t, err == nil && again.Group == "", "again: %+v %v", again, err)
 			must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
 			equal(t, cmp.Diff(before, entries(t, dir)), "")
 		})
@@ -416,9 +389,7 @@ func TestHistoryBelowALink(t *testing.T) {
 	shell(t, dir, "rm -r d; ln -s other d")
 	must(s.Scan(background, around.ScanRequest{}))(t)
 	list, err := s.History(background, rw.HistoryRequest{Path: "d/f"})
-	if err != nil || len(list.Versions) != 2 {
-		t.Fatalf("%+v %v", list, err)
-	}
+	require(t, err == nil && len(list.Versions) == 2, "%+v %v", list, err)
 	written := list.Versions[1].Version
 	if got, err := s.Read(background, rw.ReadRequest{Path: "d/f", Version: written}); err != nil || string(got.Content) != "one" {
 		t.Errorf("%q %v", got.Content, err)
@@ -457,9 +428,8 @@ func TestEmptyVersion(t *testing.T) {
 	}
 	list := must(s.History(background, rw.HistoryRequest{Path: "f"}))(t)
 	for _, v := range list.Versions {
-		if _, err := s.Read(background, rw.ReadRequest{Path: "f", Version: v.Version}); err != nil || !v.Available {
-			t.Errorf("%+v %v", v, err)
-		}
+		_, err := s.Read(background, rw.ReadRequest{Path: "f", Version: v.Version})
+		expect(t, err == nil && v.Available, "%+v %v", v, err)
 	}
 }
 
@@ -492,14 +462,12 @@ func TestKindsThatAreNotChanged(t *testing.T) {
 			if !errors.Is(err, rw.ErrChangedOutside) || e.Path != "lib" || fmt.Sprint(e.Context["files"]) != "["+c.named+"]" || !strings.Contains(e.Hint, "move them elsewhere or delete them") {
 				t.Fatalf("%v, context %v", err, e.Context)
 			}
-			if list := differing(before, entries(t, dir)); len(list) > 0 {
-				t.Errorf("changed:\n%s", strings.Join(list, "\n"))
-			}
+			list := differing(before, entries(t, dir))
+			expect(t, len(list) == 0, "changed:\n%s", strings.Join(list, "\n"))
 			shell(t, dir, c.clear)
 			must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
-			if list := differing(want, entries(t, dir)); len(list) > 0 {
-				t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
-			}
+			list = differing(want, entries(t, dir))
+			expect(t, len(list) == 0, "undone, these differ:\n%s", strings.Join(list, "\n"))
 		})
 	}
 }
@@ -516,16 +484,13 @@ func TestKindsOfSnapshots(t *testing.T) {
 	must(s.EndCall(background, call))(t)
 	after := entries(t, dir)
 	restored := must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID, Force: true}))(t)
-	if list := differing(want, entries(t, dir)); len(list) > 0 {
-		t.Errorf("restored, these differ:\n%s", strings.Join(list, "\n"))
-	}
+	list := differing(want, entries(t, dir))
+	expect(t, len(list) == 0, "restored, these differ:\n%s", strings.Join(list, "\n"))
 	must(s.Undo(background, rw.UndoRequest{Row: restored.Seq}))(t)
-	if list := differing(after, entries(t, dir)); len(list) > 0 {
-		t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
-	}
-	if again, err := s.Scan(background, around.ScanRequest{}); err != nil || again.Group != "" {
-		t.Errorf("a scan after the undo found %+v %v", again, err)
-	}
+	list = differing(after, entries(t, dir))
+	expect(t, len(list) == 0, "undone, these differ:\n%s", strings.Join(list, "\n"))
+	again, err := s.Scan(background, around.ScanRequest{})
+	expect(t, err == nil && again.Group == "", "a scan after the undo found %+v %v", again, err)
 	check(t, s, true)
 }
 
@@ -556,9 +521,8 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 			}
 			after := entries(t, dir)
 			undone := must(s.Undo(background, rw.UndoRequest{Group: "c"}))(t)
-			if list := differing(before, entries(t, dir)); len(list) > 0 {
-				t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
-			}
+			list := differing(before, entries(t, dir))
+			expect(t, len(list) == 0, "undone, these differ:\n%s", strings.Join(list, "\n"))
 			redone(t, s, dir, undone, after)
 		})
 	}
@@ -576,9 +540,7 @@ func TestRestoreAfterAKind(t *testing.T) {
 		found := must(s.Scan(background, around.ScanRequest{}))(t)
 		seqs = append(seqs, found.Seq)
 	}
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[0]}); err == nil {
-		t.Error("a directory was replaced")
-	}
+	expect(t, errorOf(s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[0]})) != nil, "a directory was replaced")
 	shell(t, dir, `rm -r a`)
 	for _, c := range []struct {
 		row  int
@@ -608,9 +570,7 @@ func TestKindsAreListed(t *testing.T) {
 	}
 	equal(t, strings.Join(ops, ", "), "delete a, create a/in, create d, delete d/x, created directory a, deleted directory d")
 	out := must(s.Changes(background, around.ChangesRequest{}))(t)
-	if len(out.Files) != 4 || out.Created != 2 || out.Deleted != 2 || len(out.Groups) != 1 || len(out.Groups[0].Dirs) != 2 {
-		t.Errorf("%+v", out)
-	}
+	expect(t, len(out.Files) == 4 && out.Created == 2 && out.Deleted == 2 && len(out.Groups) == 1 && len(out.Groups[0].Dirs) == 2, "%+v", out)
 }
 
 // TestFileMadeAgain: a file that a tool removed and a person made again with the same
@@ -744,9 +704,7 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 			"drwx--x--x there/stays\n-rw-r--r-- there/stays/f",
 	} {
 		out, err := s.Move(t.Context(), rw.MoveRequest{Path: "old", To: to})
-		if err != nil || out.Files != 4 {
-			t.Fatal(out, err)
-		}
+		require(t, err == nil && out.Files == 4, "%v %v", out, err)
 		equal(t, modes(), want, "moved to ", to)
 		undo()
 		equal(t, modes(), before, "undone")
@@ -814,9 +772,8 @@ func TestMoveOntoADirectorySaysHow(t *testing.T) {
 	write(t, s, "a.txt", "text", rw.ModeCreate)
 	write(t, s, "d/b.txt", "text", rw.ModeCreate)
 	_, err := s.Move(t.Context(), rw.MoveRequest{Path: "a.txt", To: "d"})
-	if e := rw.AsError("move", err); e == nil || e.Detail != rw.ErrIsADirectory || !strings.Contains(e.Hint, "d/a.txt") {
-		t.Errorf("%v", err)
-	}
+	e := rw.AsError("move", err)
+	expect(t, e != nil && e.Detail == rw.ErrIsADirectory && strings.Contains(e.Hint, "d/a.txt"), "%v", err)
 	if _, err = s.Move(t.Context(), rw.MoveRequest{Path: "none", To: "d"}); !errors.Is(err, rw.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
@@ -877,12 +834,8 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 				s := open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
 				for _, deep := range []bool{false, true} {
 					got := must(s.Check(background, admin.CheckRequest{Deep: deep}))(t, "deep ", deep)
-					if at.code != "" && !tellsOf(got, at.code, at.path) {
-						t.Errorf("deep %v: %s is not named at %s: %+v", deep, at.code, at.path, got.Problems)
-					}
-					if !tellsOf(got, "unknown_file", "chunks/manifest garbage") {
-						t.Errorf("deep %v: the check did not go on: %+v", deep, got.Problems)
-					}
+					expect(t, at.code == "" || tellsOf(got, at.code, at.path), "deep %v: %s is not named at %s: %+v", deep, at.code, at.path, got.Problems)
+					expect(t, tellsOf(got, "unknown_file", "chunks/manifest garbage"), "deep %v: the check did not go on: %+v", deep, got.Problems)
 				}
 				r := repairIt(t, s, admin.RepairRequest{})
 				if !r.Clean && !(at.lost && len(r.Left) == 1 && r.Left[0].Code == "file_differs") {
@@ -912,13 +865,11 @@ func takesNewThings(t *testing.T, s *rw.Store) {
 	t.Helper()
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("kept apart"), Label: "again"})
 	gotBack(t, s, hash("kept apart"), "kept apart")
-	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "again"}); err != nil || r.Entry.SHA256.String() != hash("kept apart") {
-		t.Errorf("%+v %v", r, err)
-	}
+	r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "again"})
+	expect(t, err == nil && r.Entry.SHA256.String() == hash("kept apart"), "%+v %v", r, err)
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`2`)}))(t)
-	if got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"}); err != nil || string(got.Data) != "2" {
-		t.Errorf("%s %v", got.Data, err)
-	}
+	got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"})
+	expect(t, err == nil && string(got.Data) == "2", "%s %v", got.Data, err)
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "loose", Content: []byte("piece")}))(t)
 	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: "reader", Limit: 1}))(t)
 }
@@ -933,15 +884,11 @@ func TestScratchPutReplacesAnIndexThatIsNoFile(t *testing.T) {
 			os.Remove(statePath(dir, "scratch", "index.jsonl"))
 			plant.plant(t, statePath(dir, "scratch", "index.jsonl"))
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("two"), Label: "two"})
-			if l := listed(t, s); l.Count != 2 || l.Entries[0].Label != "two" {
-				t.Errorf("%+v", l)
-			}
-			if !isPlainFile(statePath(dir, "scratch", "index.jsonl")) {
-				t.Error("the index is no file")
-			}
-			if odd, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-index*.odd.*")); len(odd) != 1 {
-				t.Errorf("in quarantine: %v", odd)
-			}
+			l := listed(t, s)
+			expect(t, l.Count == 2 && l.Entries[0].Label == "two", "%+v", l)
+			expect(t, isPlainFile(statePath(dir, "scratch", "index.jsonl")), "the index is no file")
+			odd, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-index*.odd.*"))
+			expect(t, len(odd) == 1, "in quarantine: %v", odd)
 			check(t, s, true)
 		})
 	}
@@ -956,13 +903,9 @@ func TestCheckWithoutQuarantine(t *testing.T) {
 	os.WriteFile(statePath(dir, "quarantine"), []byte("x"), 0o600)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	got, err := s.Check(background, admin.CheckRequest{Deep: true})
-	if err != nil || !tellsOf(got, "unknown_file", "quarantine") || len(got.Problems) != 1 {
-		t.Fatalf("%v %+v", err, got.Problems)
-	}
+	require(t, err == nil && tellsOf(got, "unknown_file", "quarantine") && len(got.Problems) == 1, "%v %+v", err, got.Problems)
 	r := repairIt(t, s, admin.RepairRequest{})
-	if r.Clean || len(r.Left) != 1 || !strings.Contains(r.Left[0].Why, "by hand") || len(r.Actions) > 0 {
-		t.Errorf("%+v", r)
-	}
+	expect(t, !r.Clean && len(r.Left) == 1 && strings.Contains(r.Left[0].Why, "by hand") && len(r.Actions) == 0, "%+v", r)
 }
 
 // limited reports whether this process is the one that may have n descriptors. If not,
@@ -1009,9 +952,7 @@ func TestFewDescriptors(t *testing.T) {
 				kept++
 			}
 		}
-		if kept < 10 {
-			t.Errorf("%d versions are kept", kept)
-		}
+		expect(t, kept >= 10, "%d versions are kept", kept)
 		check(t, s, true)
 		noErr(t, s.Close(background))
 	}
@@ -1034,9 +975,8 @@ func TestFewDescriptorsManyWriters(t *testing.T) {
 					name := fmt.Sprintf("d%d/f%d", w%5, (w+i)%16)
 					r := put(name, strings.Repeat(fmt.Sprintln("text", w, i), 1+i%3*8000), rw.ModeOverwrite)
 					r.AllowShrink = true
-					if _, err := s.SafeWrite(background, r); err != nil {
-						t.Errorf("%s, writer %d, write %d: %v (%v)", level, w, i, err, errors.Unwrap(err))
-					}
+					_, err := s.SafeWrite(background, r)
+					expect(t, err == nil, "%s, writer %d, write %d: %v (%v)", level, w, i, err, errors.Unwrap(err))
 				}
 			})
 		}
@@ -1085,12 +1025,9 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 			req = rw.UndoRequest{} // of the undo
 		}
 		r := must(s.Undo(background, req))(t, i)
-		if len(r.Results) < 1000 || len(r.Undone) != 1 {
-			t.Fatal(len(r.Results), r.Undone)
-		}
-		if got := diskOf(t, dir); !same(got, want) {
-			t.Fatalf("undo %d: %d files, want %d", i, len(got), len(want))
-		}
+		require(t, len(r.Results) >= 1000 && len(r.Undone) == 1, "%v %v", len(r.Results), r.Undone)
+		got := diskOf(t, dir)
+		require(t, same(got, want), "undo %d: %d files, want %d", i, len(got), len(want))
 		scan()
 	}
 	check(t, s, true)
@@ -1139,9 +1076,8 @@ func BenchmarkAnalytics(b *testing.B) {
 			b.ReportAllocs()
 			before := cpuTime()
 			for b.Loop() {
-				if r, err := way.figures(); err != nil || r.TotalWrites != 1_000_000 {
-					b.Fatal(r.TotalWrites, err)
-				}
+				r, err := way.figures()
+				require(b, err == nil && r.TotalWrites == 1_000_000, "%v %v", r.TotalWrites, err)
 			}
 			b.ReportMetric((cpuTime()-before).Seconds()/float64(b.N), "cpu-s/op")
 		})

@@ -88,9 +88,8 @@ func TestMoveOfManyFilesSweep(t *testing.T) {
 				new++
 			}
 		}
-		if !(old == files && new == 0 || old == 0 && new == files) || len(s.Recovery().Conflicts) > 0 {
-			t.Errorf("stopped at %d of %d: %d files have the old name, %d the new one; conflicts %v", n, all, old, new, len(s.Recovery().Conflicts))
-		}
+		expect(t, (old == files && new == 0 || old == 0 && new == files) && len(s.Recovery().Conflicts) == 0,
+			"stopped at %d of %d: %d files have the old name, %d the new one; conflicts %v", n, all, old, new, len(s.Recovery().Conflicts))
 		noErr(t, s.Close(background))
 	}
 }
@@ -114,9 +113,7 @@ func TestMoveOfADirectoryTakesAllAlong(t *testing.T) {
 				seq[i] = nil
 				for n := range files {
 					r, err := s.SafeWrite(background, put(fmt.Sprintf("d%d/sub/%d-%d.txt", round, i, n), "x", rw.ModeCreate))
-					if err != nil {
-						t.Error(err)
-					}
+					expect(t, err == nil, "%v", err)
 					seq[i] = append(seq[i], r.Receipt.JournalSeq)
 				}
 				wg.Done()
@@ -174,9 +171,8 @@ func TestTxWriteWithoutContent(t *testing.T) {
 		`{"ops":[{"op":"move","path":"a.txt"}]}`,
 	} {
 		var r rw.TxRequest
-		if _, err := schema.Decode(background, []byte(args), &r); err == nil || !strings.Contains(err.Error(), "is required") {
-			t.Errorf("%s: %v", args, err)
-		}
+		_, err := schema.Decode(background, []byte(args), &r)
+		expect(t, err != nil && strings.Contains(err.Error(), "is required"), "%s: %v", args, err)
 	}
 	var r rw.TxRequest
 	must(schema.Decode(background, []byte(`{"ops":[{"op":"write","path":"a.txt","content":""},{"op":"delete","path":"b"}]}`), &r))(t, "an empty content")

@@ -227,9 +227,8 @@ func TestRefusalSaysWhyTheRiskCannotBeAccepted(t *testing.T) {
 		s, dir := policed(t, "gate: {mode: block, overrides: "+overrides+"}\n")
 		r := put("a.txt", risky.high, rw.ModeCreate)
 		r.AcceptRisk = "why"
-		if e := gated(t, s, dir, r); e.Context["accept_risk"] != want {
-			t.Errorf("%s: %v", overrides, e.Context["accept_risk"])
-		}
+		e := gated(t, s, dir, r)
+		expect(t, e.Context["accept_risk"] == want, "%s: %v", overrides, e.Context["accept_risk"])
 	}
 }
 
@@ -343,9 +342,8 @@ func TestProtectedPaths(t *testing.T) {
 				conformsEnvelope(t, rw.AsError("", err))
 			}
 		}
-		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: path, Mode: rw.ModeOverwrite}, &endless{left: 2 << 20}); err == nil {
-			t.Errorf("streamed to %s", path)
-		}
+		expect(t, errorOf(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: path, Mode: rw.ModeOverwrite}, &endless{left: 2 << 20})) != nil,
+			"streamed to %s", path)
 	}
 	for _, path := range []string{"secrets.txt", "infra/readme.md", "open/a.txt", "x/LICENSE", "open/secrets2/x"} {
 		passes(t, s, put(path, "fine\n", rw.ModeAppend))
@@ -565,9 +563,7 @@ func TestBadExplicitPolicyFile(t *testing.T) {
 	huge := "# " + strings.Repeat("x", 1<<20) + "\n"
 	for _, text := range []string{"gaet: 1\n", "\xff\xfe", huge} {
 		os.WriteFile(name, []byte(text), 0o644)
-		if _, err := rw.Open(background, dir, &rw.Options{PolicyFile: name}); !errors.Is(err, rw.ErrBadPolicy) {
-			t.Errorf("%.10q: %v", text, err)
-		}
+		fails(rw.Open(background, dir, &rw.Options{PolicyFile: name}))(t, rw.ErrBadPolicy, text)
 	}
 	os.Remove(name)
 	os.Mkdir(name, 0o755)
@@ -615,9 +611,7 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "\n\n", "# only words\n", "version: 1\n"} {
 		p, err := rw.ParsePolicy([]byte(text))
-		if err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
+		noErr(t, err, text)
 		a, _ := json.Marshal(rw.ScoreContent([]byte(risky.highUnsure+risky.high), p))
 		b, _ := json.Marshal(rw.ScoreContent([]byte(risky.highUnsure+risky.high), rw.DefaultPolicy()))
 		expect(t, string(a) == string(b), "%q scores %s, the default %s", text, a, b)
@@ -716,9 +710,8 @@ func gitWorkspace(t *testing.T, policy string) string {
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-f", rw.StateDirName + "/policy.yaml"}} {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		require(t, err == nil, "%v: %s", err, out)
 	}
 	return dir
 }
@@ -827,9 +820,7 @@ func TestTrustChangesTheBudget(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	for range 4 {
-		if _, err := s.SafeWrite(agents(), r); err == nil {
-			t.Fatal("written")
-		}
+		require(t, errorOf(s.SafeWrite(agents(), r)) != nil, "written")
 	}
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff, TrustWorkspacePolicy: true})
@@ -949,9 +940,7 @@ func TestBadPolicyOfEveryKind(t *testing.T) {
 			s := open(t, dir, &rw.Options{Sync: rw.SyncOff, PolicyFile: place, ServeWithBadPolicy: true})
 			for range 2 {
 				e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy)
-				if e.Context["problem"] != row.problem || e.Context["file"] != place || !strings.Contains(e.Hint, place) {
-					t.Errorf("%+v %s", e.Context, e.Hint)
-				}
+				expect(t, e.Context["problem"] == row.problem && e.Context["file"] == place && strings.Contains(e.Hint, place), "%+v %s", e.Context, e.Hint)
 				conformsEnvelope(t, e)
 			}
 			os.RemoveAll(p)

@@ -209,9 +209,7 @@ func TestProcessesShareOneJournal(t *testing.T) {
 		done := len(outs[i].lines())
 		expect(t, i == 2 || i == 5 || done == writes, "child %s acknowledged %d", id, done)
 		for n := range done {
-			if seen[fmt.Sprintf("%s-%d", id, n)] != 1 {
-				t.Errorf("line %s-%d is there %d times", id, n, seen[fmt.Sprintf("%s-%d", id, n)])
-			}
+			expect(t, seen[fmt.Sprintf("%s-%d", id, n)] == 1, "line %s-%d is there %d times", id, n, seen[fmt.Sprintf("%s-%d", id, n)])
 			fileIs(t, dir, fmt.Sprintf("own/%s-%d.txt", id, n), strings.Repeat(id, n))
 		}
 	}
@@ -427,9 +425,7 @@ func TestLocksDieWithTheirHolder(t *testing.T) {
 	_, err := s.SafeWrite(context.Background(), put("held.txt", "y", rw.ModeOverwrite))
 	isErr(t, err, rw.ErrLockTimeout)
 	e := rw.AsError("", err)
-	if !strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) {
-		t.Errorf("the hint does not name the holder: %s", e.Hint)
-	}
+	expect(t, strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)), "the hint does not name the holder: %s", e.Hint)
 	cmd.Process.Kill()
 	cmd.Wait()
 	write(t, s, "held.txt", "z", rw.ModeOverwrite)

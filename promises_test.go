@@ -113,9 +113,8 @@ func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
 	}
 	// A refusal before the path was checked does not reveal the path either.
 	_, err := s.SafeWrite(adapter.WithMalformed(background, []string{"content"}), rw.SafeWriteRequest{Path: "/etc/passwd"})
-	if text, _ := json.Marshal(rw.AsError("", err)); !errors.Is(err, rw.ErrBadBase64) || strings.Contains(string(text), "etc") {
-		t.Errorf("%v: %s", err, text)
-	}
+	text, _ := json.Marshal(rw.AsError("", err))
+	expect(t, errors.Is(err, rw.ErrBadBase64) && !strings.Contains(string(text), "etc"), "%v: %s", err, text)
 	// A path of the workspace may be absolute, and a link that stays inside is
 	// followed and stays.
 	r := write(t, s, filepath.Join(dir, "abs.txt"), "ok", rw.ModeCreate)
@@ -123,9 +122,8 @@ func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
 	os.Symlink(filepath.Join(dir, "abs.txt"), filepath.Join(dir, "inside"))
 	r = write(t, s, "inside", "through", rw.ModeOverwrite)
 	equal(t, r.Receipt.RealPath, "abs.txt", "real path")
-	if st, _ := os.Lstat(filepath.Join(dir, "inside")); st.Mode()&os.ModeSymlink == 0 {
-		t.Error("the link is gone")
-	}
+	st, _ := os.Lstat(filepath.Join(dir, "inside"))
+	expect(t, st.Mode()&os.ModeSymlink != 0, "the link is gone")
 	fileIs(t, dir, "abs.txt", "through")
 	os.Symlink("fresh/target.txt", filepath.Join(dir, "soon"))
 	write(t, s, "soon", "made", rw.ModeCreate)
@@ -147,9 +145,7 @@ func TestPreconditions(t *testing.T) {
 	e := refused(t, s, dir, put("a.txt", "b", rw.ModeCreate), rw.ErrFileAlreadyExists)
 	equal[any](t, e.Context["existing_sha256"], a.SHA256.String(), e.Context)
 	e = refused(t, s, dir, put("a.txt", big, rw.ModeCreate), rw.ErrFileAlreadyExists)
-	if !strings.Contains(e.Hint, "already_applied") {
-		t.Errorf("hint %s", e.Hint)
-	}
+	expect(t, strings.Contains(e.Hint, "already_applied"), "hint %s", e.Hint)
 	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(big + "!"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(wrong))}, rw.ErrHashMismatch)
 	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(big + "!"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(none))}, rw.ErrHashMismatch)
 	one := write(t, s, "d.txt", "one\ntwo\n", rw.ModeCreate)
@@ -348,9 +344,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "c.log", Content: []byte("once\n"), Mode: rw.ModeAppend, Call: rw.Call{IdempotencyKey: "k3"}}); err != nil {
-				t.Error(err)
-			}
+			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "c.log", Content: []byte("once\n"), Mode: rw.ModeAppend, Call: rw.Call{IdempotencyKey: "k3"}})
+			expect(t, err == nil, "%v", err)
 		})
 	}
 	wg.Wait()
@@ -447,9 +442,8 @@ func TestCloseUnderAStream(t *testing.T) {
 	defer cancel()
 	isErr(t, s.Close(short), rw.ErrCanceled)
 	w.Close()
-	if err := <-done; !errors.Is(err, rw.ErrStoreClosed) || rw.AsError("", err).Effect != rw.EffectNone {
-		t.Errorf("%v", err)
-	}
+	err := <-done
+	expect(t, errors.Is(err, rw.ErrStoreClosed) && rw.AsError("", err).Effect == rw.EffectNone, "%v", err)
 	if err := s.Close(background); err != nil { // waits for the first one
 		t.Error(err)
 	}

@@ -439,9 +439,8 @@ func TestCompatStores(t *testing.T) {
 		}
 		write(t, s, "more.txt", "more", rw.ModeCreate)
 		check(t, s, true)
-		if meta, _ := os.ReadFile(statePath(dir, "meta.json")); !strings.Contains(string(meta), `"format": 2`) {
-			t.Errorf("%s", meta)
-		}
+		meta, _ := os.ReadFile(statePath(dir, "meta.json"))
+		expect(t, strings.Contains(string(meta), `"format": 2`), "%s", meta)
 	})
 	// A commit whose writer died before it published it is completed only by the
 	// version that made it.

@@ -50,9 +50,7 @@ func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
 			first.Kill()
 		}
 	})
-	if err := s.CommitAll(background, version("new", rw.ModeOverwrite)...); err == nil {
-		t.Fatal("the process did not die")
-	}
+	require(t, s.CommitAll(background, version("new", rw.ModeOverwrite)...) != nil, "the process did not die")
 	fs.Before(nil)
 	for i := range 60 {
 		write(t, other, "beside.txt", fmt.Sprint("text ", i), rw.ModeOverwrite)
@@ -67,9 +65,7 @@ func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
 		}
 	}
 	equal(t, len(s.Recovery().Finished), files, "files were finished")
-	if read > 8*size {
-		t.Errorf("recovery of %d files read %d bytes of a journal of %d", files, read, size)
-	}
+	expect(t, read <= 8*size, "recovery of %d files read %d bytes of a journal of %d", files, read, size)
 }
 
 // TestHostileStateSweep: each file of a state directory is replaced by something else.
@@ -261,9 +257,8 @@ func besideStoppedRecovery(t *testing.T, name string, at int, alone *int) bool {
 	const wait = 3 * time.Millisecond
 	began := time.Now()
 	two, err := rw.OpenSim(fs, &rw.Options{LockTimeout: wait}, rw.Sim{Nonce: "0003", Process: fs.NewProcess(), LockWait: wait})
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("stopped at %d: Open took %s", at, took)
-	}
+	took := time.Since(began)
+	expect(t, took <= 5*time.Second, "stopped at %d: Open took %s", at, took)
 	if errors.Is(err, rw.ErrLockTimeout) && holderOf(err) == 0 { // the lock of the journal, which names no process
 		first.Continue()
 		noErr(t, <-ended)
@@ -272,9 +267,8 @@ func besideStoppedRecovery(t *testing.T, name string, at int, alone *int) bool {
 	noErr(t, err, "stopped at ", at)
 	if recovers(t, fs) {
 		*alone++
-		if r := two.Recovery(); len(r.Finished) > 0 || r.Swept > 0 {
-			t.Errorf("stopped at %d: a second process recovers: %+v", at, r)
-		}
+		r := two.Recovery()
+		expect(t, len(r.Finished) == 0 && r.Swept <= 0, "stopped at %d: a second process recovers: %+v", at, r)
 	}
 	want := map[string]string{"a.txt": otherText, "new.txt": longText, "beside.txt": ""}
 	for path := range want {
@@ -298,9 +292,8 @@ func besideStoppedRecovery(t *testing.T, name string, at int, alone *int) bool {
 	for path, text := range want {
 		equal(t, fs.Tree()[path], text, "stopped at ", at, ": ", path, " holds")
 	}
-	if r := s.Recovery(); len(r.Conflicts) > 0 {
-		t.Errorf("stopped at %d: conflicts %v", at, r.Conflicts)
-	}
+	r := s.Recovery()
+	expect(t, len(r.Conflicts) == 0, "stopped at %d: conflicts %v", at, r.Conflicts)
 	check(t, s, true)
 	return stopped
 }
@@ -362,9 +355,8 @@ func TestOpenWaitsOnceForTheStateLock(t *testing.T) {
 	const wait = 300 * time.Millisecond
 	began := time.Now()
 	must(rw.Open(background, dir, &rw.Options{LockTimeout: wait}))(t)
-	if took := time.Since(began); took > 4*wait {
-		t.Errorf("Open took %s", took)
-	}
+	took := time.Since(began)
+	expect(t, took <= 4*wait, "Open took %s", took)
 	ctx, cancel := context.WithTimeout(background, wait)
 	defer cancel()
 	must(rw.Open(ctx, dir, &rw.Options{LockTimeout: time.Hour}))(t)
@@ -692,25 +684,18 @@ func TestRecordMachineCrash(t *testing.T) {
 		}
 		t.Logf("%+v", *got)
 		if arm == carelessArm {
-			if got.AnswerLost == 0 || got.Lost == 0 {
-				t.Errorf("a store that flushes nothing loses nothing: %+v", *got)
-			}
+			expect(t, got.AnswerLost != 0 && got.Lost != 0, "a store that flushes nothing loses nothing: %+v", *got)
 			continue
 		}
 		all = append(all, got)
 	}
 	for _, got := range all[:2] {
-		if got.AnswerLost == 0 || got.Lost == 0 {
-			t.Errorf("%s loses nothing: the oracle sees nothing: %+v", got.Arm, *got)
-		}
+		expect(t, got.AnswerLost != 0 && got.Lost != 0, "%s loses nothing: the oracle sees nothing: %+v", got.Arm, *got)
 	}
-	if all[0].Torn == 0 {
-		t.Errorf("naive tears nothing: %+v", *all[0])
-	}
+	expect(t, all[0].Torn != 0, "naive tears nothing: %+v", *all[0])
 	store := all[2]
-	if store.Lost+store.Broken+store.LeftOver+store.Unexplained > 0 || store.Right != store.Faults || store.Answered == 0 {
-		t.Errorf("the store: %+v", *store)
-	}
+	expect(t, store.Lost+store.Broken+store.LeftOver+store.Unexplained <= 0 && store.Right == store.Faults && store.Answered != 0,
+		"the store: %+v", *store)
 	if name := os.Getenv("RW_RECORD"); name != "" {
 		data, err := json.Marshal(all)
 		if err == nil {
@@ -743,12 +728,10 @@ func TestDurableWriteOverOneAtOff(t *testing.T) {
 				write(t, s, "a.txt", "three", rw.ModeOverwrite)
 				disk := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2])
 				s = must(rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: "0003"}))(t)
-				if r := s.Recovery(); len(r.Conflicts) > 0 {
-					t.Errorf("%s, %s, %d: %+v", level, off, seed, r.Conflicts)
-				}
-				if got, _ := disk.ReadFile("a.txt"); string(got) != "three" {
-					t.Errorf("%s, %s, %d: the file holds %q", level, off, seed, got)
-				}
+				r := s.Recovery()
+				expect(t, len(r.Conflicts) == 0, "%s, %s, %d: %+v", level, off, seed, r.Conflicts)
+				got, _ := disk.ReadFile("a.txt")
+				expect(t, string(got) == "three", "%s, %s, %d: the file holds %q", level, off, seed, got)
 				must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("two"))}))(t, level, ", ", off, ", ", seed)
 				noErr(t, s.Close(background))
 			}
@@ -783,9 +766,8 @@ func TestSettledSweep(t *testing.T) {
 				}
 				busy = true // the row of another commit comes before this one is published
 				beside++
-				if err := do(put(fmt.Sprint("beside", beside), "beside", rw.ModeCreate))(s); err != nil {
-					t.Error(err)
-				}
+				err := do(put(fmt.Sprint("beside", beside), "beside", rw.ModeCreate))(s)
+				expect(t, err == nil, "%v", err)
 				busy = false
 			})
 			for i := range 3 {
@@ -798,9 +780,7 @@ func TestSettledSweep(t *testing.T) {
 			}
 			fs.Before(nil)
 			look()
-			if settled < 10 || looks < 100 {
-				t.Errorf("%d commits were recorded as settled, on disks of %d moments", settled, looks)
-			}
+			expect(t, settled >= 10 && looks >= 100, "%d commits were recorded as settled, on disks of %d moments", settled, looks)
 		})
 	}
 }
@@ -909,9 +889,7 @@ func TestLateSaves(t *testing.T) {
 					if s, err = x.open(fs, level, "0005"); err != nil {
 						t.Fatal(err)
 					}
-					if !haveText(contents(fs, false), "once more, "+humansText) {
-						t.Errorf("what was written to %s late is lost", name)
-					}
+					expect(t, haveText(contents(fs, false), "once more, "+humansText), "what was written to %s late is lost", name)
 					if left, err := s.Unfinished(); err != nil || len(left) > 0 {
 						t.Errorf("slots %v are left: %v", left, err)
 					}
@@ -1021,17 +999,14 @@ func TestALostStoreSaysSo(t *testing.T) {
 						t.Errorf("%s: %v %v (%v)", name, err, e, errors.Unwrap(err))
 						continue
 					}
-					if e.Effect != rw.EffectNone || !strings.Contains(e.Hint, "restart the server") || !strings.Contains(e.Hint, "open it again") {
-						t.Errorf("%s: effect %s, hint %q", name, e.Effect, e.Hint)
-					}
-					if text, _ := json.Marshal(e); strings.Contains(string(text), filepath.Dir(dir)) {
-						t.Errorf("%s: the error shows a path: %s", name, text)
-					}
+					expect(t, e.Effect == rw.EffectNone && strings.Contains(e.Hint, "restart the server") && strings.Contains(e.Hint, "open it again"),
+						"%s: effect %s, hint %q", name, e.Effect, e.Hint)
+					text, _ := json.Marshal(e)
+					expect(t, !strings.Contains(string(text), filepath.Dir(dir)), "%s: the error shows a path: %s", name, text)
 				}
 			}
-			if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || !d.Poisoned {
-				t.Errorf("describe: poisoned %v, %v", d.Poisoned, err)
-			}
+			d, err := s.Describe(background, rw.DescribeRequest{})
+			expect(t, err == nil && d.Poisoned, "describe: poisoned %v, %v", d.Poisoned, err)
 			equal(t, writtenParts(t, dir), before, "the lost store changed")
 			noErr(t, s.Close(background))
 		})
@@ -1118,9 +1093,8 @@ func TestReadingGoesOnWithoutState(t *testing.T) {
 	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	noErr(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName)))
-	if r, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); err != nil || string(r.Content) != "one\n" {
-		t.Errorf("read: %q %v", r.Content, err)
-	}
+	r, err := s.Read(background, rw.ReadRequest{Path: "a.txt"})
+	expect(t, err == nil && string(r.Content) == "one\n", "read: %q %v", r.Content, err)
 	// The next store starts from scratch.
 	noErr(t, s.Close(background))
 	next := open(t, dir, nil)
@@ -1201,12 +1175,9 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	} {
 		s, err := rw.Open(background, c.at, &rw.Options{StateDir: c.state})
 		e := rw.AsError("", err)
-		if s != nil || !errors.Is(err, c.want) || e.Hint != c.hint || e.Op != "open" || e.Effect != rw.EffectNone {
-			t.Errorf("%s: %v %+v", c.at, err, e)
-		}
-		if text, _ := json.Marshal(e); strings.Contains(string(text), dir) {
-			t.Errorf("the error shows a path: %s", text)
-		}
+		expect(t, s == nil && errors.Is(err, c.want) && e.Hint == c.hint && e.Op == "open" && e.Effect == rw.EffectNone, "%s: %v %+v", c.at, err, e)
+		text, _ := json.Marshal(e)
+		expect(t, !strings.Contains(string(text), dir), "the error shows a path: %s", text)
 	}
 	gone(t, dir, "none")
 }
@@ -1298,9 +1269,8 @@ func TestStoreOfTwoHosts(t *testing.T) {
 		return rw.OpenSim(fs, opts, rw.Sim{Nonce: "0002", Process: fs.NewProcess()})
 	}
 	_, err := open(nil)
-	if e := rw.AsError("", err); !errors.Is(err, rw.ErrIOBusy) || !strings.Contains(e.Hint, "another host") {
-		t.Fatalf("open: %v, %s", err, e.Hint)
-	}
+	e := rw.AsError("", err)
+	require(t, errors.Is(err, rw.ErrIOBusy) && strings.Contains(e.Hint, "another host"), "open: %v, %s", err, e.Hint)
 	reader := must(open(&rw.Options{ReadOnly: true}))(t)
 	noErr(t, reader.Close(background))
 	write(t, s, "a.txt", otherText, rw.ModeOverwrite)

@@ -541,9 +541,7 @@ func TestRefusedStreamSweep(t *testing.T) {
 		s := must(rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, rw.Sim{Nonce: "0001"}))(t)
 		text := strings.Repeat(longText, 600) + "export GH_TOKEN=" + secret + "\n"
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: []string{"new.txt", "a.txt"}[i], Mode: mode}, strings.NewReader(text))
-		if !errors.Is(err, rw.ErrRiskBlocked) {
-			t.Fatal(err)
-		}
+		require(t, errors.Is(err, rw.ErrRiskBlocked), "%v", err)
 		for seed := range uint64(20) {
 			for p, text := range fs.Crash(seed, simfs.Older).Tree() {
 				if strings.Contains(text, secret) && !strings.Contains(p, "/quarantine/") {

@@ -137,9 +137,8 @@ func TestReserveIsForTheWayOut(t *testing.T) {
 				length(t, must(s.Unfinished())(t), 0, way.name, " ", level, ", full at ", at, ": left in staging")
 				got := files(fs)
 				for name, want := range reserveFiles {
-					if is, there := got[name]; is != want && name != way.gone || there == (name == way.gone) {
-						t.Errorf("%s %s, full at %d: %s holds %.20q", way.name, level, at, name, is)
-					}
+					is, there := got[name]
+					expect(t, (is == want || name == way.gone) && there != (name == way.gone), "%s %s, full at %d: %s holds %.20q", way.name, level, at, name, is)
 				}
 				equal(t, simReserve(fs), rw.ReserveSize, way.name, " ", level, ", full at ", at, ": the reserve has")
 				check(t, s, true)
@@ -186,9 +185,7 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 			for _, e := range rows.Entries {
 				aborted = aborted || e.Kind == "abort"
 			}
-			if full.given != aborted {
-				t.Errorf("%s at %d: reserve given up %v, rolled back %v", r.Path, at, full.given, aborted)
-			}
+			expect(t, full.given == aborted, "%s at %d: reserve given up %v, rolled back %v", r.Path, at, full.given, aborted)
 			if err != nil {
 				refusals++
 				e := rw.AsError("", err)
@@ -221,9 +218,8 @@ func TestCompactReportsAFullDisk(t *testing.T) {
 	})
 	_, err := s.Admin().Compact(background, admin.CompactRequest{})
 	fs.Inject(nil)
-	if e := rw.AsError("", err); e.Detail != rw.ErrDiskFull || e.Effect != rw.EffectNone {
-		t.Errorf("compact: %v, effect %s (%v)", err, e.Effect, errors.Unwrap(err))
-	}
+	e := rw.AsError("", err)
+	expect(t, e.Detail == rw.ErrDiskFull && e.Effect == rw.EffectNone, "compact: %v, effect %s (%v)", err, e.Effect, errors.Unwrap(err))
 	after := fs.Tree()
 	for name, was := range before {
 		is := after[name]
@@ -303,18 +299,16 @@ func TestSlotsRemovedWhileOpen(t *testing.T) {
 	fs, s := elsewhereStore(t)
 	before := slotDirs(t, fs)
 	require(t, len(before) == 1 && fs.Mode(before[0]) == 0o700, "directories of slots: %v", before)
-	if ignore, _ := fs.ReadFile(before[0] + "/.gitignore"); string(ignore) != "*\n" {
-		t.Errorf(".gitignore holds %q", ignore)
-	}
+	ignore, _ := fs.ReadFile(before[0] + "/.gitignore")
+	expect(t, string(ignore) == "*\n", ".gitignore holds %q", ignore)
 	removeSlots(t, fs, before[0])
 	write(t, s, "a.txt", "two", rw.ModeOverwrite)
 	write(t, s, "a.txt", "three", rw.ModeOverwrite)
 	after := slotDirs(t, fs)
 	expect(t, len(after) == 1 && after[0] != before[0], "directories of slots: %v, before %v", after, before)
 	must(s.Undo(background, rw.UndoRequest{}))(t)
-	if got, _ := fs.ReadFile("a.txt"); string(got) != "two" {
-		t.Errorf("after the undo: %q", got)
-	}
+	got, _ := fs.ReadFile("a.txt")
+	expect(t, string(got) == "two", "after the undo: %q", got)
 	check(t, s, true)
 	noErr(t, s.Close(background))
 }

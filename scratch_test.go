@@ -27,9 +27,7 @@ import (
 func keep(t *testing.T, s *rw.Store, r rw.ScratchPutRequest) rw.ScratchPutResult {
 	t.Helper()
 	out, err := s.ScratchPut(background, r)
-	if err != nil {
-		t.Fatalf("put %q: %v (%v)", r.Label, err, errors.Unwrap(err))
-	}
+	noErr(t, err, "put ", r.Label, " ", errors.Unwrap(err))
 	return out
 }
 
@@ -305,9 +303,8 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		gotBack(t, s, a.SHA256.String(), text)
 		kept, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-"+a.SHA256.String()+"*"))
 		mustEqual(t, len(kept), 1, "in quarantine")
-		if got, _ := os.ReadFile(kept[0]); string(got) != bad {
-			t.Error("the damaged bytes are lost")
-		}
+		got, _ := os.ReadFile(kept[0])
+		expect(t, string(got) == bad, "the damaged bytes are lost")
 		again := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}})
 		expect(t, again.Status == rw.StatusReplayed && again.Repaired && again.SHA256 == a.SHA256, "%+v", again)
 		check(t, s, true)
@@ -337,9 +334,8 @@ func TestScratchTTL(t *testing.T) {
 	equal(t, keep(t, s, rw.ScratchPutRequest{Content: []byte("new"), Label: "new", Call: rw.Call{IdempotencyKey: "k"}}).ExpiredRemoved, 1)
 	p := keep(t, s, rw.ScratchPutRequest{Content: []byte("new"), Label: "new", Call: rw.Call{IdempotencyKey: "k"}})
 	expect(t, p.ExpiredRemoved == 1 && p.Status == rw.StatusReplayed, "%+v", p)
-	if _, there := fsys.ReadFile(rw.StateDirName + "/scratch/" + hash("day") + ".bin"); there {
-		t.Error("the bytes are still there")
-	}
+	_, there := fsys.ReadFile(rw.StateDirName + "/scratch/" + hash("day") + ".bin")
+	expect(t, !there, "the bytes are still there")
 	s.SetNow(start.AddDate(0, 0, 8)) // and so does a delete
 	d := must(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "new"}))(t)
 	expect(t, d.ExpiredRemoved == 1 && d.Removed, "%+v", d)
@@ -499,14 +495,12 @@ func TestScratchTwoStores(t *testing.T) {
 			wg.Go(func() {
 				for k := range each {
 					for _, text := range []string{fmt.Sprint("own ", i, j, k), fmt.Sprint("shared ", k)} {
-						if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(text), Label: fmt.Sprint(i, j, " ", text)}); err != nil {
-							t.Errorf("%v (%v)", err, errors.Unwrap(err))
-						}
+						_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(text), Label: fmt.Sprint(i, j, " ", text)})
+						expect(t, err == nil, "%v (%v)", err, errors.Unwrap(err))
 					}
 					if k%4 == 3 {
-						if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: digest(hash(fmt.Sprint("own ", i, j, k)))}); err != nil {
-							t.Errorf("%v (%v)", err, errors.Unwrap(err))
-						}
+						_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: digest(hash(fmt.Sprint("own ", i, j, k)))})
+						expect(t, err == nil, "%v (%v)", err, errors.Unwrap(err))
 					}
 				}
 			})
@@ -832,18 +826,12 @@ func TestScratchPutSeesOthers(t *testing.T) {
 	got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b"), Label: "y"})
 	expect(t, got.Deduped && got.SHA256 == one.SHA256, "what the other store put is stored again: %+v", got)
 	must(b.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: one.SHA256}))(t)
-	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
-		t.Error("what the other store removed counts as stored")
-	}
+	expect(t, !keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}).Deduped, "what the other store removed counts as stored")
 	// A file that is gone, and one that is damaged.
 	noErr(t, os.Remove(filepath.Join(pad, one.SHA256.String()+".bin")))
-	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
-		t.Error("what is gone counts as stored")
-	}
+	expect(t, !keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}).Deduped, "what is gone counts as stored")
 	noErr(t, os.WriteFile(filepath.Join(pad, one.SHA256.String()+".bin"), []byte("damaged"), 0o600))
-	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); !got.Repaired {
-		t.Error("damage goes unnoticed")
-	}
+	expect(t, keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}).Repaired, "damage goes unnoticed")
 	// An index that another program wrote to, cut off, put in the place of another.
 	index := filepath.Join(pad, "index.jsonl")
 	for i, change := range []func(old []byte) error{

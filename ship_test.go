@@ -181,12 +181,10 @@ func TestRowsAreTheSameBytes(t *testing.T) {
 	}
 	late, _ := export(1, 3)
 	expect(t, early == late && first.First == 2 && first.Last == 3 && first.Rows == 2, "%+v\n%s\n%s", first, early, late)
-	if _, rest := export(3, 0); rest.First != 4 || rest.Last != 8 || rest.Chain == first.Chain {
-		t.Errorf("%+v", rest)
-	}
-	if _, none := export(8, 0); none.Rows != 0 {
-		t.Errorf("%+v", none)
-	}
+	_, rest := export(3, 0)
+	expect(t, rest.First == 4 && rest.Last == 8 && rest.Chain != first.Chain, "%+v", rest)
+	_, none := export(8, 0)
+	expect(t, none.Rows == 0, "%+v", none)
 }
 
 // TestPruningWaitsForTheShipper: versions of rows that are not in the hub stay,

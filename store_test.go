@@ -41,9 +41,8 @@ func open(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	stores.Store(s, dir)
 	t.Cleanup(func() {
 		stores.Delete(s)
-		if err := s.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		err := s.Close(context.Background())
+		expect(t, err == nil, "close: %v", err)
 	})
 	return s
 }
@@ -93,9 +92,7 @@ func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
 
 func length[T any](t testing.TB, list []T, want int, what ...any) {
 	t.Helper()
-	if len(list) != want {
-		t.Errorf("%s: %d, want %d: %+v", fmt.Sprint(what...), len(list), want, list)
-	}
+	expect(t, len(list) == want, "%s: %d, want %d: %+v", fmt.Sprint(what...), len(list), want, list)
 }
 
 // errorOf leaves the value of a call out.
@@ -363,9 +360,7 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 	count := func(s *rw.Store, verb, args string) *rw.Error {
 		e := adapter.CountRefusal(s, verb, []byte(args), rw.NewError(verb, rw.ErrUnknownArgument, "no such argument", map[string]any{"argument": "bogus"})).(*rw.Error)
 		conformsEnvelope(t, e)
-		if e.Op != verb || e.Context["argument"] != "bogus" || e.Effect != rw.EffectNone {
-			t.Errorf("%s %v %s", e.Op, e.Context, e.Effect)
-		}
+		expect(t, e.Op == verb && e.Context["argument"] == "bogus" && e.Effect == rw.EffectNone, "%s %v %s", e.Op, e.Context, e.Effect)
 		return e
 	}
 	for i, left := range []int{2, 1, 0} {
@@ -375,9 +370,8 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 	}
 	for _, at := range []*rw.Store{s, other} {
 		e := count(at, "safe_write", "{}")
-		if e.Detail != rw.ErrRetryExhausted || e.RetryBudget != 0 || e.Context["attempts"] != 3 {
-			t.Errorf("%s with %d left: %v", e.Detail, e.RetryBudget, e.Context)
-		}
+		expect(t, e.Detail == rw.ErrRetryExhausted && e.RetryBudget == 0 && e.Context["attempts"] == 3,
+			"%s with %d left: %v", e.Detail, e.RetryBudget, e.Context)
 	}
 	for _, c := range [][2]string{{"safe_write", "{ }"}, {"safe_write", ""}, {"read", "{}"}} {
 		if e := count(other, c[0], c[1]); e.RetryBudget != 2 {

@@ -74,9 +74,7 @@ func failing(t *testing.T, fs *simfs.FS, i int, errno syscall.Errno, happened bo
 	})
 	err = call()
 	fs.Inject(nil)
-	if err != nil && rw.AsError("", err).Detail == rw.ErrInternal {
-		t.Fatalf("%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
-	}
+	require(t, err == nil || rw.AsError("", err).Detail != rw.ErrInternal, "%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
 	return hit, err
 }
 
@@ -465,18 +463,15 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	}
 	check(t, s, c.damage == nil)
 	left, err := s.Unfinished()
-	if err != nil || len(left) > 0 {
-		t.Fatalf("left in staging: %v %v", left, err)
-	}
+	require(t, err == nil && len(left) == 0, "left in staging: %v %v", left, err)
 	noErr(t, s.Close(context.Background()))
 	// Opening once more changes nothing.
 	s = c.open(t, fs, "0004")
 	if again := c.files(fs); !same(again, got) {
 		t.Fatalf("a second open changed %s to %s", brief(got), brief(again))
 	}
-	if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
-		t.Fatalf("a second open recovered again: %+v", r)
-	}
+	r := s.Recovery()
+	require(t, len(r.Finished)+len(r.Aborted)+len(r.Conflicts) <= 0, "a second open recovered again: %+v", r)
 	// The store continues to work.
 	if c.then != nil {
 		c.then(t, s)
@@ -659,9 +654,7 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 		return simfs.Fault{}
 	})
 	r, err := s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite))
-	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != call.WarnHistorySkipped {
-		t.Fatalf("%v %v", err, r.Warnings)
-	}
+	require(t, err == nil && len(r.Warnings) == 1 && r.Warnings[0].Reason == call.WarnHistorySkipped, "%v %v", err, r.Warnings)
 	s.Close(background)
 	s = c.open(t, fs, "0002") // still no room
 	length(t, s.Recovery().Warnings, 1)
@@ -669,9 +662,8 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	fs.Inject(nil)
 	s = c.open(t, fs, "0003")
 	nothingStaged(t, s)
-	if got, _ := fs.ReadFile(rw.StateDirName + "/history/" + hash(longText)[:2] + "/" + hash(longText)); string(got) != longText {
-		t.Error("the version that was replaced is lost")
-	}
+	got, _ := fs.ReadFile(rw.StateDirName + "/history/" + hash(longText)[:2] + "/" + hash(longText))
+	expect(t, string(got) == longText, "the version that was replaced is lost")
 	check(t, s, true)
 }
 
@@ -756,9 +748,8 @@ func TestAppendRecoverySweep(t *testing.T) {
 					for _, loss := range losses {
 						disk := fs.Crash(uint64(n), loss)
 						after := must(rw.OpenSim(disk, opts, rw.Sim{Nonce: "0002"}))(t, "operation ", n, ", loss ", loss, ": open")
-						if have, _ := disk.ReadFile("a.log"); !slices.Contains(allowed, string(have)) {
-							t.Fatalf("operation %d, loss %v: %q, want one of %q", n, loss, have, allowed)
-						}
+						have, _ := disk.ReadFile("a.log")
+						require(t, slices.Contains(allowed, string(have)), "operation %d, loss %v: %q, want one of %q", n, loss, have, allowed)
 						after.Close(background)
 					}
 					if !died {
@@ -812,25 +803,19 @@ func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	first.Kill()
 	result := x.run(next)
 	cut := fs.Crash(uint64(n), simfs.All)
-	if result != nil {
-		t.Fatalf("the process died at operation %d; the next one: %v", n, result)
-	}
+	noErr(t, result, "the process died at operation ", n, " ; the next one")
 	y := x
 	y.sim.Process = cut.NewProcess()
 	after := must(y.open(cut, level, "0004"))(t)
 	op, err := after.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey})
-	if err != nil || len(op.Entries) == 0 {
-		t.Errorf("the call is not in the journal: %v", err)
-	}
+	expect(t, err == nil && len(op.Entries) != 0, "the call is not in the journal: %v", err)
 	if c := after.Recovery().Conflicts; len(c) > 0 || !maps.Equal(files(cut), x.new) {
 		t.Errorf("a power cut left %s, conflicts %v", brief(files(cut)), c)
 	}
 	if r, err := after.Check(background, admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("check: %+v, %v", r.Problems, err)
 	}
-	if t.Failed() {
-		t.Fatalf("the process died at operation %d", n)
-	}
+	require(t, !t.Failed(), "the process died at operation %d", n)
 	return died
 }
 
@@ -1054,9 +1039,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		count++
 	})
 	callErr := x.call(s)
-	if errors.Is(callErr, rw.ErrInternal) {
-		t.Fatalf("saved before operation %d: %v: %v", n, callErr, errors.Unwrap(callErr))
-	}
+	require(t, !errors.Is(callErr, rw.ErrInternal), "saved before operation %d: %v: %v", n, callErr, errors.Unwrap(callErr))
 	if how == throughLateOpen {
 		noErr(t, s.Sync(background)) // it settles
 	}
@@ -1066,9 +1049,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	if !reached && open != nil {
 		open.Close()
 	}
-	if errors.Is(callErr, rw.ErrInternal) {
-		t.Fatalf("saved before operation %d: %v (%v)", n, callErr, errors.Unwrap(callErr))
-	}
+	require(t, !errors.Is(callErr, rw.ErrInternal), "saved before operation %d: %v (%v)", n, callErr, errors.Unwrap(callErr))
 	if n == 0 && callErr == nil && level == rw.SyncFull && saved != "" {
 		// The editor did not flush the content that the call replaced. Now it is a
 		// version.
@@ -1154,13 +1135,9 @@ func TestChangesWhileKeptSweep(t *testing.T) {
 					journal += content
 				}
 			}
-			if !found {
-				t.Errorf("%s, written before operation %d: the next call has not kept it", level, n)
-			}
+			expect(t, found, "%s, written before operation %d: the next call has not kept it", level, n)
 			for _, note := range strangersNote.FindAllStringSubmatch(journal, -1) {
-				if !kept[note[1]] {
-					t.Errorf("%s, written before operation %d: a note names a version that is not kept", level, n)
-				}
+				expect(t, kept[note[1]], "%s, written before operation %d: a note names a version that is not kept", level, n)
 			}
 			noErr(t, s.Close(background))
 		}
@@ -1230,9 +1207,7 @@ func TestMoveOverReadsNoVersion(t *testing.T) {
 	})
 	noErr(t, move("a.txt", "d/b.txt", true)(s))
 	fs.Before(nil)
-	if !moved || reads > 0 {
-		t.Errorf("moved %v, %d reads of versions", moved, reads)
-	}
+	expect(t, moved && reads <= 0, "moved %v, %d reads of versions", moved, reads)
 	noErr(t, s.Close(background))
 }
 
@@ -1292,9 +1267,7 @@ func saveOfTheSameSize(t *testing.T, inPlace bool, n int) bool {
 	}
 	if before, _ := fs.ReadFile("a.txt"); err == nil && string(before) == theirs {
 		_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("short\n"), Mode: rw.ModeOverwrite, AllowShrink: true, Expect: rw.Exactly(wrote.SHA256)})
-		if err == nil {
-			t.Fatalf("operation %d: the guarded write replaced what the editor saved", n)
-		}
+		require(t, err != nil, "operation %d: the guarded write replaced what the editor saved", n)
 	}
 	return reached
 }
@@ -1311,9 +1284,8 @@ func TestUnchangedInATransactionIsDurable(t *testing.T) {
 		f.Close()
 		save(editor, "a.txt")
 		noErr(t, together(put("d/a.txt", strangersText, rw.ModeOverwrite), put("b.txt", longText, rw.ModeCreate))(s))
-		if have, _ := fs.Crash(0, simfs.All).ReadFile("d/a.txt"); string(have) != strangersText {
-			t.Errorf("the editor %s: an acknowledged file is lost: %q", how, have)
-		}
+		have, _ := fs.Crash(0, simfs.All).ReadFile("d/a.txt")
+		expect(t, string(have) == strangersText, "the editor %s: an acknowledged file is lost: %q", how, have)
 	}
 }
 
@@ -1348,9 +1320,8 @@ func TestPreviousHashIsOfOneContent(t *testing.T) {
 		req.AllowShrink = true
 		r, err := s.SafeWrite(background, req)
 		fs.Before(nil)
-		if err != nil || r.Receipt.PrevSHA256.String() != hash(old) && r.Receipt.PrevSHA256.String() != hash(saved) {
-			t.Errorf("read %d: %v, prev_sha256 %s", at, err, r.Receipt.PrevSHA256)
-		}
+		expect(t, err == nil && (r.Receipt.PrevSHA256.String() == hash(old) || r.Receipt.PrevSHA256.String() == hash(saved)),
+			"read %d: %v, prev_sha256 %s", at, err, r.Receipt.PrevSHA256)
 		s.Close(background)
 	}
 }
@@ -1526,9 +1497,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 		return true
 	}
 	if err != nil {
-		if m < 0 || !errors.Is(err, rw.ErrLockTimeout) {
-			t.Errorf("open: %v (%v)", err, errors.Unwrap(err))
-		}
+		expect(t, m >= 0 && errors.Is(err, rw.ErrLockTimeout), "open: %v (%v)", err, errors.Unwrap(err))
 		return true
 	}
 	if poisoned && how == "" && !c.Recovery().Poisoned {
@@ -1551,9 +1520,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 	for _, s := range []*rw.Store{a, b} {
 		s.Close(background)
 	}
-	if mark(fs) {
-		t.Error("the mark is there although nothing is in doubt")
-	}
+	expect(t, !mark(fs), "the mark is there although nothing is in doubt")
 	shown = files(fs)
 	kept := contents(fs, false)
 	cut = fs.Crash(uint64(n), simfs.All)

@@ -272,9 +272,8 @@ func (x txShape) keepsOurs(t *testing.T, s *rw.Store, disk *simfs.FS, path strin
 		if old := at(x.old, path); old.there {
 			ours.content = strings.TrimPrefix(ours.content, old.content) // of an append, the bytes to be added
 		}
-		if kept, _ := disk.ReadFile(rw.StateDirName + "/history/" + hash(ours.content)[:2] + "/" + hash(ours.content)); string(kept) != ours.content {
-			t.Errorf("our version of %s is not in history", path)
-		}
+		kept, _ := disk.ReadFile(rw.StateDirName + "/history/" + hash(ours.content)[:2] + "/" + hash(ours.content))
+		expect(t, string(kept) == ours.content, "our version of %s is not in history", path)
 	}
 	tail := must(s.JournalTail(background, rw.JournalTailRequest{FilterPath: path}))(t)
 	last := tail.Entries[len(tail.Entries)-1]
@@ -343,9 +342,8 @@ func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 	}
 	equal(t, isNew(), manyOps/2, "files were in place when the process died")
 	s = quickAt(t, dir, nil)
-	if n := isNew(); n != manyOps || len(s.Recovery().Finished) != manyOps/2 {
-		t.Errorf("%d files are new, %d were finished", n, len(s.Recovery().Finished))
-	}
+	n := isNew()
+	expect(t, n == manyOps && len(s.Recovery().Finished) == manyOps/2, "%d files are new, %d were finished", n, len(s.Recovery().Finished))
 	check(t, s, true)
 	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "childx"}}))(t)
 	equal(t, tree(t, dir), old, "undone to from")
@@ -566,9 +564,7 @@ func TestProcessesCrossingTransactions(t *testing.T) {
 			id, _, _ := strings.Cut(line, ".")
 			callers = append(callers, id)
 		}
-		if !slices.Equal(callers, expected[list]) {
-			t.Errorf("%s was written by %v, the journal says %v", list, callers, expected[list])
-		}
+		expect(t, slices.Equal(callers, expected[list]), "%s was written by %v, the journal says %v", list, callers, expected[list])
 	}
 	gone(t, dir, crossPlaces[1]) // an even number of moves
 	fileIs(t, dir, crossPlaces[0], "ball")
@@ -640,14 +636,12 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	before := snapshot(t, dir)
 	err := transact(s, mine...)
 	e := rw.AsError("", err)
-	if !errors.Is(err, rw.ErrLockTimeout) || e.Effect != rw.EffectNone || snapshot(t, dir) != before {
-		t.Fatalf("%v (%v), effect %s", err, errors.Unwrap(err), e.Effect)
-	}
+	require(t, errors.Is(err, rw.ErrLockTimeout) && e.Effect == rw.EffectNone && snapshot(t, dir) == before,
+		"%v (%v), effect %s", err, errors.Unwrap(err), e.Effect)
 	conformsEnvelope(t, e)
 	holder, _ := e.Context["holder"].(map[string]any)
-	if !strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) || holder["pid"] != cmd.Process.Pid || holder["op"] != "tx" {
-		t.Errorf("the holder is not named: %s %v", e.Hint, holder)
-	}
+	expect(t, strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) && holder["pid"] == cmd.Process.Pid && holder["op"] == "tx",
+		"the holder is not named: %s %v", e.Hint, holder)
 	noErr(t, transact(s, txWrite("other.txt", "free", ""))) // no other path has to wait
 	cmd.Process.Kill()
 	cmd.Wait()

@@ -255,9 +255,7 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		cancel()
 		err := c.run(gone)
 		var e *rw.Error
-		if !errors.As(err, &e) || !errors.Is(err, rw.ErrCanceled) || e.Op != c.op {
-			t.Fatalf("%s: %v", c.op, err)
-		}
+		require(t, errors.As(err, &e) && errors.Is(err, rw.ErrCanceled) && e.Op == c.op, "%s: %v", c.op, err)
 		last = receipts[len(receipts)-1]
 		expect(t, last.Op == c.op && last.Status == rw.StatusRefused, "%s refused: %+v", c.op, last)
 		doc, _ := json.Marshal(e)
@@ -440,9 +438,8 @@ func TestImportRollsBackOnlyItsOwn(t *testing.T) {
 		}
 		return simfs.Fault{}
 	})
-	if err := c.run(s); err != nil || flush < 0 {
-		t.Fatal(err, flush)
-	}
+	err := c.run(s)
+	require(t, err == nil && flush >= 0, "%v %v", err, flush)
 	for seed := range uint64(40) {
 		fs, s := c.prepare(t, rw.SyncFull)
 		fs.StopAt(flush)
@@ -591,9 +588,8 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 		t.Fatal(err)
 	}
 	check(t, s, true)
-	if left, lerr := s.Unfinished(); lerr != nil || len(left) > 0 {
-		t.Fatalf("operation %d: left in staging: %v %v", n, left, lerr)
-	}
+	left, lerr := s.Unfinished()
+	require(t, lerr == nil && len(left) == 0, "operation %d: left in staging: %v %v", n, left, lerr)
 	allHistory(t, s, manyPaths...)
 	must(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))(t)
 	nowhere(t, disk.Tree(), secret)
@@ -616,9 +612,8 @@ func TestExportAtABrokenSink(t *testing.T) {
 		require(t, errors.Is(err, rw.ErrIO) && rw.AsError("", err).Effect == rw.EffectNone, "room for %d bytes: %v", n, err)
 		fresh := must(rw.OpenSim(simfs.New(), nil, rw.Sim{Nonce: "0fff"}))(t)
 		fails(fresh.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(sink.got)}))(t, rw.ErrExportDamaged, n, " bytes of an export")
-		if rows, _ := fresh.CountRows(); rows > 0 {
-			t.Fatalf("%d bytes of an export left %d rows", n, rows)
-		}
+		rows, _ := fresh.CountRows()
+		require(t, rows <= 0, "%d bytes of an export left %d rows", n, rows)
 		fresh.Close(background)
 	}
 	equal(t, treeOf(fs), before, "exporting changed")

@@ -57,9 +57,7 @@ func TestWatchHearsOfEveryCall(t *testing.T) {
 	stop := s.Watch(got.take)
 	write(t, s, "a.txt", "one", rw.ModeCreate)
 	write(t, s, "a.txt", "one", rw.ModeOverwrite)
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("two")}); err == nil {
-		t.Fatal("created twice")
-	}
+	require(t, errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("two")})) != nil, "created twice")
 	must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("b"), Call: rw.Call{DryRun: true}}))(t)
 	for range 2 {
 		must(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("piece")}))(t)
@@ -182,9 +180,7 @@ func TestWatchRunsWithoutLocks(t *testing.T) {
 		}
 	})()
 	write(t, s, "a.txt", "x", rw.ModeCreate)
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y")}); err == nil {
-		t.Fatal("created twice")
-	}
+	require(t, errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y")})) != nil, "created twice")
 	until(t, "both are echoed", func() bool { return echoes.Load() == 2 })
 	until(t, "the one that panics hears of all", func() bool { return panics.Load() == 4 })
 }
@@ -210,9 +206,7 @@ func TestWatchEndsWithTheStore(t *testing.T) {
 		stop()
 		late := &seen{}
 		s.Watch(late.take)()
-		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "z", Content: []byte("x")}); err == nil {
-			t.Error("a closed store wrote")
-		}
+		expect(t, errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "z", Content: []byte("x")})) != nil, "a closed store wrote")
 		length(t, late.all(), 0, "a watcher of a closed store was called")
 	})
 }
@@ -236,9 +230,7 @@ func TestWatchFromInside(t *testing.T) {
 	close(ready)
 	select {
 	case err := <-closed:
-		if err != nil {
-			t.Error(err)
-		}
+		expect(t, err == nil, "%v", err)
 	case <-time.After(2 * time.Minute):
 		t.Fatal("a watcher that closes the store hangs")
 	}
@@ -254,9 +246,8 @@ func TestWatchersComeAndGo(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			for n := range 25 {
-				if _, err := s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: []byte(fmt.Sprint(n)), Mode: rw.ModeOverwrite}); err != nil {
-					t.Error(err)
-				}
+				_, err := s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: []byte(fmt.Sprint(n)), Mode: rw.ModeOverwrite})
+				expect(t, err == nil, "%v", err)
 			}
 		}()
 		go func() {
@@ -322,9 +313,7 @@ func (r *reports) sound(t *testing.T) {
 		if i == 0 {
 			continue
 		}
-		if p.Done < r.list[i-1].Done {
-			t.Errorf("Done falls from %d to %d", r.list[i-1].Done, p.Done)
-		}
+		expect(t, p.Done >= r.list[i-1].Done, "Done falls from %d to %d", r.list[i-1].Done, p.Done)
 		gap := r.at[i].Sub(r.at[i-1])
 		expect(t, gap >= 100*time.Millisecond, "reports %d and %d are %v apart", i-1, i, gap)
 	}
@@ -446,9 +435,8 @@ func TestProgressReportsAStepThatOnlyWaits(t *testing.T) {
 		// A rule that keeps the context of a call does not make the call report
 		// after its end.
 		n := len(r.all())
-		if _, err := s.Check(held, admin.CheckRequest{Deep: true}); err != nil && held.Err() == nil {
-			t.Fatal(err)
-		}
+		_, err := s.Check(held, admin.CheckRequest{Deep: true})
+		require(t, err == nil || held.Err() != nil, "%v", err)
 		late := len(r.all()) - n
 		expect(t, late == 0, "%d reports after the call", late)
 	})
@@ -539,9 +527,7 @@ func TestProgressOfCallsSideBySide(t *testing.T) {
 		for i := range 4 {
 			wg.Go(func() {
 				_, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: fmt.Sprint(i)}, strings.NewReader(strings.Repeat("x", 2<<20+i)))
-				if err != nil {
-					t.Error(err)
-				}
+				expect(t, err == nil, "%v", err)
 			})
 		}
 		wg.Wait()
