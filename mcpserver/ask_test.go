@@ -97,9 +97,8 @@ func (w *wire) modern(capabilities string) *wire {
 
 func (w *wire) send(format string, args ...any) {
 	w.t.Helper()
-	if _, err := fmt.Fprintf(w.in, format+"\n", args...); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := fmt.Fprintf(w.in, format+"\n", args...)
+	require(w.t, err == nil, "%v", err)
 }
 
 // call sends a call of a tool and returns its id. more are further parameters.
@@ -116,9 +115,7 @@ func (w *wire) message() map[string]any {
 	w.t.Helper()
 	select {
 	case m, ok := <-w.lines:
-		if !ok {
-			w.t.Fatal("the server ended")
-		}
+		require(w.t, ok, "the server ended")
 		return m
 	case <-time.After(patience):
 		w.t.Fatal("no message comes")
@@ -140,13 +137,9 @@ func (w *wire) read() map[string]any {
 func (w *wire) result(id int) map[string]any {
 	w.t.Helper()
 	m := w.read()
-	if m["id"] != float64(id) {
-		w.t.Fatalf("reply to %v, want %d: %v", m["id"], id, m)
-	}
+	require(w.t, m["id"] == float64(id), "reply to %v, want %d: %v", m["id"], id, m)
 	res, ok := m["result"].(map[string]any)
-	if !ok {
-		w.t.Fatalf("no result: %v", m)
-	}
+	require(w.t, ok, "no result: %v", m)
 	return res
 }
 
@@ -158,9 +151,7 @@ func reasonOf(t *testing.T, result map[string]any) string {
 		return "ok"
 	}
 	about, ok := doc["context"].(map[string]any)
-	if !ok {
-		t.Fatalf("neither success nor an envelope: %v", result)
-	}
+	require(t, ok, "neither success nor an envelope: %v", result)
 	return fmt.Sprint(about["reason"])
 }
 
@@ -212,9 +203,7 @@ func TestHooksAskTheUserOfTheClient(t *testing.T) {
 		id := w.call("rw_safe_write", create("a.txt", fmt.Sprint(i)))
 		q := w.read()
 		params, _ := q["params"].(map[string]any)
-		if q["method"] != "elicitation/create" || !strings.Contains(fmt.Sprint(params["message"]), "a.txt") {
-			t.Fatalf("no question: %v", q)
-		}
+		require(t, q["method"] == "elicitation/create" && strings.Contains(fmt.Sprint(params["message"]), "a.txt"), "no question: %v", q)
 		w.send(`{"jsonrpc":"2.0","id":%q,%s}`, q["id"], step.answer)
 		if got := reasonOf(t, w.result(id)); got != step.want { // and no second question
 			t.Errorf("%s: %s", step.answer, got)
@@ -229,9 +218,8 @@ func TestHooksAskTheUserOfTheClient(t *testing.T) {
 	} else {
 		w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"decline"}}`, q["id"])
 	}
-	if got := reasonOf(t, w.result(id)); got != "denied" || w.file("b.txt") != "none" {
-		t.Errorf("an answer without a question: %s", got)
-	}
+	got := reasonOf(t, w.result(id))
+	expect(t, got == "denied" && w.file("b.txt") == "none", "an answer without a question: %s", got)
 }
 
 // counts is a hook that asks for every path that is not approved, and counts
@@ -278,12 +266,10 @@ func TestAQuestionBlocksNoCall(t *testing.T) {
 		mustEqual(t, reasonOf(t, w.result(first+i)), "ok", "call ", i)
 	}
 	w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"allow":true}}}`, q["id"])
-	if got := reasonOf(t, w.result(asking)); got != "ok" || w.file("slow.txt") != "x" {
-		t.Errorf("%s", got)
-	}
-	if counter.observed != 1501 || counter.asked != 1502 {
-		t.Errorf("authorizers were asked %d times, observers called %d times", counter.asked, counter.observed)
-	}
+	got := reasonOf(t, w.result(asking))
+	expect(t, got == "ok" && w.file("slow.txt") == "x", "%s", got)
+	expect(t, counter.observed == 1501 && counter.asked == 1502,
+		"authorizers were asked %d times, observers called %d times", counter.asked, counter.observed)
 	// An answer that comes twice, or to no question, is not answered.
 	for _, late := range []string{`"result":{"action":"accept","content":{"allow":true}}`, `"error":{"code":-1,"message":"x"}`} {
 		w.send(`{"jsonrpc":"2.0","id":%q,%s}`, q["id"], late)
@@ -310,9 +296,7 @@ func TestTooManyQuestionsAreRefused(t *testing.T) {
 		mustEqual(t, reasonOf(t, m["result"].(map[string]any)), "denied")
 		denied++
 	}
-	if len(questions) != 64 || denied != 150-64 {
-		t.Errorf("%d questions, %d refused", len(questions), denied)
-	}
+	expect(t, len(questions) == 64 && denied == 150-64, "%d questions, %d refused", len(questions), denied)
 	for _, q := range questions {
 		w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"allow":true}}}`, q)
 	}
@@ -328,9 +312,8 @@ func TestAnInputThatEndsRefusesWhatIsAsked(t *testing.T) {
 	w := connect(t, &rw.Options{Hooks: roles(&counts{})}).initialize(`{"elicitation":{}}`)
 	id := w.call("rw_safe_write", create("a.txt", "x"))
 	later := w.call("rw_safe_write", create("b.txt", "x"))
-	if q := w.read(); q["method"] != "elicitation/create" {
-		t.Fatalf("%v", q)
-	}
+	q := w.read()
+	require(t, q["method"] == "elicitation/create", "%v", q)
 	w.in.Close()
 	got := map[any]string{}
 	for m := range w.lines {
@@ -338,9 +321,7 @@ func TestAnInputThatEndsRefusesWhatIsAsked(t *testing.T) {
 			got[m["id"]] = reasonOf(t, m["result"].(map[string]any))
 		}
 	}
-	if got[float64(id)] != "denied" || got[float64(later)] != "denied" || w.file("a.txt") != "none" {
-		t.Errorf("%v", got)
-	}
+	expect(t, got[float64(id)] == "denied" && got[float64(later)] == "denied" && w.file("a.txt") == "none", "%v", got)
 }
 
 // roles is Options.Hooks with every value in the lists of its roles.
@@ -432,9 +413,8 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 		raw, ok := box.Call(asking, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`))
 		var doc map[string]any
 		noErr(t, json.Unmarshal(raw, &doc))
-		if got := reasonOf(t, map[string]any{"structuredContent": doc}); got != step.want || ok != (got == "ok") {
-			t.Errorf("step %d: %s", i, raw)
-		}
+		got := reasonOf(t, map[string]any{"structuredContent": doc})
+		expect(t, got == step.want && ok == (got == "ok"), "step %d: %s", i, raw)
 		equal(t, counter.observed, i, "step : observers were called  times")
 	}
 }
@@ -472,9 +452,8 @@ func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 			res := must(c.CallTool(ctx, call))(t, path)
 			doc, _ := res.StructuredContent.(map[string]any)
 			got := reasonOf(t, map[string]any{"structuredContent": doc})
-			if got != step.want || user.times != 1 || counter.observed != 1 || counter.asked != 2 {
-				t.Errorf("%s: %s, asked %d times, hooks %d and %d", path, got, user.times, counter.asked, counter.observed)
-			}
+			expect(t, got == step.want && user.times == 1 && counter.observed == 1 && counter.asked == 2,
+				"%s: %s, asked %d times, hooks %d and %d", path, got, user.times, counter.asked, counter.observed)
 		}
 		// A client that fails to ask gets a refusal in the older protocol; in
 		// the newer one it never comes back, and nothing was begun.
@@ -489,9 +468,8 @@ func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 			t.Errorf("%s: %v %v, observed %d", name, res, err, counter.observed)
 		}
 	}
-	if r, err := store.Check(ctx, admin.CheckRequest{Deep: true}); err != nil || len(r.Problems) > 0 {
-		t.Errorf("%v %v", r, err)
-	}
+	r, err := store.Check(ctx, admin.CheckRequest{Deep: true})
+	expect(t, err == nil && len(r.Problems) == 0, "%v %v", r, err)
 }
 
 // pending reads the questions that a call ended with.
@@ -499,9 +477,7 @@ func pending(t *testing.T, result map[string]any) (state string, questions map[s
 	t.Helper()
 	questions, _ = result["inputRequests"].(map[string]any)
 	state, _ = result["requestState"].(string)
-	if result["resultType"] != "input_required" || state == "" || len(questions) == 0 || result["isError"] == true {
-		t.Fatalf("no question: %v", result)
-	}
+	require(t, result["resultType"] == "input_required" && state != "" && len(questions) != 0 && result["isError"] != true, "no question: %v", result)
 	return state, questions
 }
 
@@ -532,20 +508,15 @@ func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 		q, _ := questions["consent_1"].(map[string]any)
 		params, _ := q["params"].(map[string]any)
 		form, _ := json.Marshal(params["requestedSchema"])
-		if q["method"] != "elicitation/create" || params["message"] != "may I?" || !strings.Contains(string(form), `"allow"`) || len(questions) != 1 {
-			t.Errorf("%v", questions)
-		}
-		if res["structuredContent"] != nil {
-			t.Errorf("%v", res)
-		}
+		expect(t, q["method"] == "elicitation/create" && params["message"] == "may I?" && strings.Contains(string(form), `"allow"`) && len(questions) == 1,
+			"%v", questions)
+		expect(t, res["structuredContent"] == nil, "%v", res)
 	}
 	if counter.observed != 0 || receipts != 0 || w.rows() != 0 || w.file("a.txt") != "none" {
 		t.Fatalf("observed %d, %d receipts, %d rows", counter.observed, receipts, w.rows())
 	}
 	res := w.result(w.call("rw_safe_write", create("a.txt", "x"), answers(state, yes)))
-	if reasonOf(t, res) != "ok" || res["resultType"] != "complete" || w.file("a.txt") != "x" {
-		t.Fatalf("%v", res)
-	}
+	require(t, reasonOf(t, res) == "ok" && res["resultType"] == "complete" && w.file("a.txt") == "x", "%v", res)
 	if counter.observed != 1 || receipts != 1 || w.rows() != 1 || counter.asked != 6 {
 		t.Errorf("asked %d, observed %d, %d receipts, %d rows", counter.asked, counter.observed, receipts, w.rows())
 	}
@@ -566,9 +537,7 @@ func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 		t.Helper()
 		rows, before := w.rows(), w.file("a.txt")
 		pending(t, w.result(w.call(tool, args, more)))
-		if w.rows() != rows || w.file("a.txt") != before || w.file("b.txt") != "none" {
-			t.Errorf("%s: something was written", what)
-		}
+		expect(t, w.rows() == rows && w.file("a.txt") == before && w.file("b.txt") == "none", "%s: something was written", what)
 	}
 	ok := answers(state, yes)
 	again("another path", "rw_safe_write", create("b.txt", "harmless"), ok)
@@ -620,9 +589,8 @@ func TestWhatIsNoClearYesIsNo(t *testing.T) {
 	} {
 		path := fmt.Sprintf("f%d.txt", i)
 		state, _ := pending(t, w.result(w.call("rw_safe_write", create(path, "x"))))
-		if got := reasonOf(t, w.result(w.call("rw_safe_write", create(path, "x"), answers(state, a)))); got != "denied" || w.file(path) != "none" {
-			t.Errorf("%s: %s", a, got)
-		}
+		got := reasonOf(t, w.result(w.call("rw_safe_write", create(path, "x"), answers(state, a))))
+		expect(t, got == "denied" && w.file(path) == "none", "%s: %s", a, got)
 	}
 	// An answer that is missing, or under another name.
 	for i, more := range []string{`,"inputResponses":{}`, ``, `,"inputResponses":{"consent_2":` + yes + `}`, `,"inputResponses":{"":` + yes + `}`} {
@@ -634,17 +602,15 @@ func TestWhatIsNoClearYesIsNo(t *testing.T) {
 	// What is no map or no text at all is an error of the protocol.
 	for _, more := range []string{`,"inputResponses":[]`, `,"inputResponses":"x"`, `,"requestState":7`} {
 		w.call("rw_safe_write", create("p.txt", "x"), more)
-		if m := w.read(); m["error"] == nil || w.file("p.txt") != "none" {
-			t.Errorf("%s: %v", more, m)
-		}
+		m := w.read()
+		expect(t, m["error"] != nil && w.file("p.txt") == "none", "%s: %v", more, m)
 	}
 	// No three times.
 	for i := range 3 {
 		state, _ := pending(t, w.result(w.call("rw_safe_write", create("n.txt", "x"))))
 		res := w.result(w.call("rw_safe_write", create("n.txt", "x"), answers(state, `{"action":"decline"}`)))
-		if doc := res["structuredContent"].(map[string]any); doc["retry_budget"] != float64(2-i) {
-			t.Errorf("no %d: %v attempts are left", i+1, doc["retry_budget"])
-		}
+		doc := res["structuredContent"].(map[string]any)
+		expect(t, doc["retry_budget"] == float64(2-i), "no %d: %v attempts are left", i+1, doc["retry_budget"])
 	}
 	equal(t, reasonOf(t, w.result(w.call("rw_safe_write", create("n.txt", "x")))), "retry_exhausted", "after three refusals")
 }
@@ -667,9 +633,7 @@ func TestSeveralQuestionsOfOneCall(t *testing.T) {
 		}
 		equal(t, reasonOf(t, w.result(w.call("rw_tx", tx, answers(state, c.first, c.second)))), c.want, c.first, " and ", c.second)
 	}
-	if w.file("a.txt") != "a" || w.file("b.txt") != "b" || w.file("old.txt") != "none" {
-		t.Error("the transaction did not happen")
-	}
+	expect(t, w.file("a.txt") == "a" && w.file("b.txt") == "b" && w.file("old.txt") == "none", "the transaction did not happen")
 }
 
 // TestAlwaysAndPatternsHoldOverTheWire: an answer for good is remembered, and
@@ -705,9 +669,8 @@ func TestAModernClientThatCannotAskIsRefused(t *testing.T) {
 		pending(t, w.result(w.call("rw_safe_write", create("a.txt", "x"))))
 		w.modern(caps)
 		res := w.result(w.call("rw_safe_write", create("a.txt", caps)))
-		if text := fmt.Sprint(res["structuredContent"]); reasonOf(t, res) != "denied" || !strings.Contains(text, "ask the user yourself") {
-			t.Errorf("%s: %s", caps, text)
-		}
+		text := fmt.Sprint(res["structuredContent"])
+		expect(t, reasonOf(t, res) == "denied" && strings.Contains(text, "ask the user yourself"), "%s: %s", caps, text)
 	}
 	// A store with a channel of its own needs no client.
 	own := connect(t, &rw.Options{Hooks: roles(hook.Permission{}), Ask: func(context.Context, hook.Call, string) (hook.Answer, error) {
@@ -728,8 +691,7 @@ func TestARetriedCallWithAKeyIsNotAskedAgain(t *testing.T) {
 	state, _ := pending(t, w.result(w.call("rw_safe_write", r)))
 	for _, want := range []string{"succeeded", "replayed"} {
 		res := w.result(w.call("rw_safe_write", r, answers(state, yes)))
-		if doc := res["structuredContent"].(map[string]any); doc["status"] != want {
-			t.Errorf("%v, want %s", doc, want)
-		}
+		doc := res["structuredContent"].(map[string]any)
+		expect(t, doc["status"] == want, "%v, want %s", doc, want)
 	}
 }

@@ -39,17 +39,12 @@ func brieflyAs(t testing.TB, s *server.MCPServer, tool, args, meta string) (text
 			Meta              map[string]map[string]any `json:"_meta"`
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &m); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	noErr(t, json.Unmarshal([]byte(out), &m), out)
 	r := m.Result
-	if len(r.Content) != 1 || r.Content[0].Type != "text" || r.StructuredContent != nil || !json.Valid([]byte(r.Content[0].Text)) {
-		t.Fatalf("%s %s: no brief reply: %s", tool, args, out)
-	}
+	require(t, len(r.Content) == 1 && r.Content[0].Type == "text" && r.StructuredContent == nil && json.Valid([]byte(r.Content[0].Text)),
+		"%s %s: no brief reply: %s", tool, args, out)
 	record = r.Meta["io.github.resilientwrite/receipt"]
-	if record == nil || record["code"] == nil || record["journaled"] == nil {
-		t.Fatalf("%s %s: no receipt in _meta: %s", tool, args, out)
-	}
+	require(t, record != nil && record["code"] != nil && record["journaled"] != nil, "%s %s: no receipt in _meta: %s", tool, args, out)
 	return r.Content[0].Text, r.IsError, record
 }
 
@@ -63,9 +58,7 @@ func briefServer(t testing.TB, opts *mcpserver.Options) (*server.MCPServer, *rw.
 func is(t testing.TB, text string, path ...string) any {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	noErr(t, json.Unmarshal([]byte(text), &v), text)
 	for _, name := range path {
 		m, _ := v.(map[string]any)
 		v = m[name]
@@ -117,9 +110,8 @@ func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 	} {
 		text, isError, record := briefly(t, s, c.tool, c.args)
 		t.Logf("%4d %s %.60s", len(text), c.tool, c.args)
-		if isError != c.refused || len(text) > c.limit || !strings.Contains(text, c.holds) {
-			t.Errorf("%s %s: %d bytes of %d, refused %t\n%s", c.tool, c.args, len(text), c.limit, isError, text)
-		}
+		expect(t, isError == c.refused && len(text) <= c.limit && strings.Contains(text, c.holds),
+			"%s %s: %d bytes of %d, refused %t\n%s", c.tool, c.args, len(text), c.limit, isError, text)
 		if isError {
 			conformsBriefly(t, text)
 		} else if is(t, text, "ok") != true {
@@ -134,9 +126,8 @@ func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 // conformsBriefly checks the envelope of a brief refusal.
 func conformsBriefly(t testing.TB, text string) {
 	t.Helper()
-	if err := spec.Validate("errors.v2", []byte(text)); err != nil {
-		t.Errorf("%v: %s", err, text)
-	}
+	err := spec.Validate("errors.v2", []byte(text))
+	expect(t, err == nil, "%v: %s", err, text)
 }
 
 // TestReceiptsAreInMeta: of a success, a dry run, a replay and a refusal, in
@@ -153,24 +144,20 @@ func TestReceiptsAreInMeta(t *testing.T) {
 		} {
 			out := handled(t, s, "tools/call", `{"name":"rw_safe_write","arguments":`+c.args+`}`)
 			r, _ := is(t, out, "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any)
-			if r["status"] != c.status || r[c.also] != true || r["invocation_id"] == "" || r["path"] != "a" || r["code"] == nil {
-				t.Errorf("%s %s: %v", form, c.args, r)
-			}
+			expect(t, r["status"] == c.status && r[c.also] == true && r["invocation_id"] != "" && r["path"] == "a" && r["code"] != nil,
+				"%s %s: %v", form, c.args, r)
 			equal(t, strings.Contains(out, "structuredContent"), form == mcpserver.FullReplies, form, ": ", out)
 		}
 	}
 	s, _, _ := briefServer(t, nil)
 	out := handled(t, s, "tools/call", `{"name":"rw_history","arguments":{"path":"a"}}`)
-	if r, _ := is(t, out, "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any); len(r) != 2 || r["code"] != 4.0 || r["journaled"] != false {
-		t.Errorf("a call without a record: %v", r)
-	}
-	if text, _, _ := briefly(t, s, "rw_safe_write", `{"path":"a","content":"x","dry_run":true}`); is(t, text, "dry_run") != true {
-		t.Errorf("a dry run does not say so: %s", text)
-	}
+	r, _ := is(t, out, "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any)
+	expect(t, len(r) == 2 && r["code"] == 4.0 && r["journaled"] == false, "a call without a record: %v", r)
+	text, _, _ := briefly(t, s, "rw_safe_write", `{"path":"a","content":"x","dry_run":true}`)
+	expect(t, is(t, text, "dry_run") == true, "a dry run does not say so: %s", text)
 	briefly(t, s, "rw_safe_write", `{"path":"a","content":"x"}`)
-	if text, _, _ := briefly(t, s, "rw_safe_write", `{"path":"a","content":"x","mode":"overwrite"}`); is(t, text, "status") != "unchanged" {
-		t.Errorf("%s", text)
-	}
+	text, _, _ = briefly(t, s, "rw_safe_write", `{"path":"a","content":"x","mode":"overwrite"}`)
+	expect(t, is(t, text, "status") == "unchanged", "%s", text)
 }
 
 // TestPagesOfAFile: the pages of a file are its bytes, each begins at a line,
@@ -200,9 +187,7 @@ func TestPagesOfAFile(t *testing.T) {
 			got, offset := "", 0
 			for pages := 0; ; pages++ {
 				reply, isError, _ := briefly(t, s, "rw_read", fmt.Sprintf(`{"path":"f","offset":%d%s}`, offset, c.args))
-				if isError || pages > 500 {
-					t.Fatalf("%s", reply)
-				}
+				require(t, !isError && pages <= 500, "%s", reply)
 				page := is(t, reply, "content").(string)
 				if n := strings.Index(reply, `"content"`); c.args == "" && len(reply)-n > 24<<10+20 || strings.Index(reply, `"truncated"`) > n || strings.Index(reply, `"sha256"`) > n {
 					t.Fatalf("%d bytes: %.300s", len(reply), reply)
@@ -222,9 +207,7 @@ func TestPagesOfAFile(t *testing.T) {
 					t.Fatalf("next_offset %d, %d bytes so far", offset, len(got))
 				}
 			}
-			if got != c.content {
-				t.Errorf("the pages are not the file: %d and %d bytes", len(got), len(c.content))
-			}
+			equal(t, got, c.content, "the pages are not the file ", len(got), " and ", len(c.content), " bytes")
 			if offset == 0 {
 				return
 			}
@@ -238,9 +221,8 @@ func TestPagesOfAFile(t *testing.T) {
 	noErr(t, os.WriteFile(filepath.Join(dir, "bin"), bytes.Repeat([]byte{0xff, 0, 1}, 10_000), 0o644))
 	reply, _, _ := briefly(t, s, "rw_read", `{"path":"bin","encoding":"base64"}`)
 	data, err := base64.StdEncoding.DecodeString(is(t, reply, "content").(string))
-	if err != nil || is(t, reply, "next_offset") != float64(len(data)) || len(reply) > 24<<10+300 {
-		t.Errorf("%v: %d bytes: %.200s", err, len(reply), reply)
-	}
+	expect(t, err == nil && is(t, reply, "next_offset") == float64(len(data)) && len(reply) <= 24<<10+300,
+		"%v: %d bytes: %.200s", err, len(reply), reply)
 	if reply, isError, _ := briefly(t, s, "rw_read", `{"path":"bin"}`); !isError || is(t, reply, "suggested_action") != "escape" {
 		t.Errorf("%s", reply)
 	}
@@ -262,16 +244,12 @@ func TestHostCallIDs(t *testing.T) {
 	} {
 		text, isError, record := brieflyAs(t, s, "rw_safe_write", c.args, c.meta)
 		status, _ := is(t, text, "status").(string)
-		if isError || status != c.status {
-			t.Errorf("%d: %s %s: %s", i, c.args, c.meta, text)
-		}
-		if key, _ := record["idempotency_key"].(string); strings.HasPrefix(key, "call-") != (strings.Contains(c.meta, "0123") && !strings.Contains(c.args, "mine")) {
-			t.Errorf("%d: key %q", i, key)
-		}
+		expect(t, !isError && status == c.status, "%d: %s %s: %s", i, c.args, c.meta, text)
+		key, _ := record["idempotency_key"].(string)
+		expect(t, strings.HasPrefix(key, "call-") == (strings.Contains(c.meta, "0123") && !strings.Contains(c.args, "mine")), "%d: key %q", i, key)
 	}
-	if text, _, _ := briefly(t, s, "rw_read", `{"path":"log.txt"}`); is(t, text, "content") != "abaaaaaa" {
-		t.Errorf("%s", text)
-	}
+	text, _, _ := briefly(t, s, "rw_read", `{"path":"log.txt"}`)
+	expect(t, is(t, text, "content") == "abaaaaaa", "%s", text)
 }
 
 // TestToolsSayHowTheyAreFound: what hosts that defer tools go by.
@@ -280,21 +258,16 @@ func TestToolsSayHowTheyAreFound(t *testing.T) {
 	s, _, _ := briefServer(t, nil)
 	words, loaded := "", 0
 	for _, tool := range list(t, s) {
-		if tool.Meta == nil || tool.Annotations.DestructiveHint == nil || tool.Annotations.OpenWorldHint == nil {
-			t.Fatalf("%+v", tool)
-		}
+		require(t, tool.Meta != nil && tool.Annotations.DestructiveHint != nil && tool.Annotations.OpenWorldHint != nil, "%+v", tool)
 		words += fmt.Sprint(tool.Meta.AdditionalFields["anthropic/searchHint"]) + "\n"
 		if tool.Meta.AdditionalFields["anthropic/alwaysLoad"] == true {
 			loaded++
 		}
-		if limit, ok := tool.Meta.AdditionalFields["anthropic/maxResultSizeChars"].(float64); (tool.Name == "rw_read") != (ok && limit >= 24<<10+300) {
-			t.Errorf("%s: %v", tool.Name, limit)
-		}
+		limit, ok := tool.Meta.AdditionalFields["anthropic/maxResultSizeChars"].(float64)
+		expect(t, (tool.Name == "rw_read") == (ok && limit >= 24<<10+300), "%s: %v", tool.Name, limit)
 	}
 	for _, word := range []string{"save", "edit file", "restore", "rename", "delete"} {
-		if !strings.Contains(words, word) {
-			t.Errorf("nothing is found by %q", word)
-		}
+		expect(t, strings.Contains(words, word), "nothing is found by %q", word)
 	}
 	equal(t, loaded, 5, "tools are loaded at once")
 }
@@ -343,13 +316,11 @@ func TestSchemasAreResources(t *testing.T) {
 		contents, _ := is(t, read("rw://schema/rw_"+tool.Name), "result", "contents").([]any)
 		mustEqual(t, len(contents), 1, tool.Name)
 		text := contents[0].(map[string]any)["text"].(string)
-		if is(t, text, "name") != "rw_"+tool.Name || is(t, text, "inputSchema", "type") != "object" || is(t, text, "outputSchema", "anyOf") == nil {
-			t.Errorf("%s: %.200s", tool.Name, text)
-		}
+		expect(t, is(t, text, "name") == "rw_"+tool.Name && is(t, text, "inputSchema", "type") == "object" && is(t, text, "outputSchema", "anyOf") != nil,
+			"%s: %.200s", tool.Name, text)
 	}
-	if out := read("rw://schema/nope"); is(t, out, "error") == nil {
-		t.Errorf("%s", out)
-	}
+	out := read("rw://schema/nope")
+	expect(t, is(t, out, "error") != nil, "%s", out)
 }
 
 var ourName = regexp.MustCompile(`\brw[_.][a-z_]{3,}`)
@@ -409,18 +380,16 @@ func TestARenamedToolHasNoOtherName(t *testing.T) {
 		}
 		for what, text := range said {
 			for _, name := range ourName.FindAllString(text, -1) {
-				if _, tool := mcpserver.Tool(name[3:]); tool {
-					t.Errorf("%s: %s says %s", tier, what, name)
-				}
+				_, tool := mcpserver.Tool(name[3:])
+				expect(t, !tool, "%s: %s says %s", tier, what, name)
 			}
 			if what == "tools/list" && (!strings.Contains(text, "files-safe_write") || !json.Valid([]byte(text))) {
 				t.Errorf("%s", text)
 			}
 		}
 		call("safe_write", `{"path":"names.txt","content":"call rw_read, hint: rw_edit"}`)
-		if text := call("read", `{"path":"names.txt"}`); !strings.Contains(text, "call rw_read, hint: rw_edit") {
-			t.Errorf("the file reads %s", text)
-		}
+		text := call("read", `{"path":"names.txt"}`)
+		expect(t, strings.Contains(text, "call rw_read, hint: rw_edit"), "the file reads %s", text)
 	}
 }
 
@@ -452,9 +421,7 @@ func TestWrapSeesWhatIsAsked(t *testing.T) {
 			w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"allow":true}}}`, w.read()["id"])
 			w.result(id)
 		}
-		if strings.Join(seen, ";") != strings.Join(want, ";") {
-			t.Errorf("modern %v: %q", modern, seen)
-		}
+		expect(t, strings.Join(seen, ";") == strings.Join(want, ";"), "modern %v: %q", modern, seen)
 		w.in.Close()
 		store.Close(ctx)
 	}

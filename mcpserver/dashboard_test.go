@@ -75,9 +75,8 @@ func (b *board) write(path, text string) uint64 {
 
 func (b *board) holds(path, want string) {
 	b.t.Helper()
-	if data, _ := os.ReadFile(filepath.Join(b.dir, path)); string(data) != want {
-		b.t.Errorf("%s holds %q, not %q", path, data, want)
-	}
+	data, _ := os.ReadFile(filepath.Join(b.dir, path))
+	expect(b.t, string(data) == want, "%s holds %q, not %q", path, data, want)
 }
 
 // request is one that passes all checks.
@@ -106,9 +105,7 @@ func (b *board) follow() (next func(text string) string) {
 	b.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	res, err := http.DefaultClient.Do(b.request("GET", "/events", "").WithContext(ctx))
-	if err != nil || res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "text/event-stream" {
-		b.t.Fatalf("%v %+v", err, res)
-	}
+	require(b.t, err == nil && res.StatusCode == http.StatusOK && res.Header.Get("Content-Type") == "text/event-stream", "%v %+v", err, res)
 	b.t.Cleanup(func() { stop(); res.Body.Close() })
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, 4<<20)
@@ -240,28 +237,22 @@ func TestDashboardUndo(t *testing.T) {
 	type m = map[string]any
 	status, tried, _ := b.ask("/undo", m{"row": row})
 	ticket, _ := tried["ticket"].(string)
-	if status != 200 || len(ticket) < 20 {
-		t.Fatalf("%d %v", status, tried)
-	}
+	require(t, status == 200 && len(ticket) >= 20, "%d %v", status, tried)
 	b.holds("a.txt", "two\n")
 	for _, wrong := range []m{{"row": row, "ticket": "x"}, {"row": row - 1, "ticket": ticket}, {"row": row, "ticket": ticket + " "}} {
-		if status, got, _ := b.ask("/undo", wrong); status != 409 || got["reason"] != "confirmation_expired" {
-			t.Errorf("%v: %d %v", wrong, status, got)
-		}
+		status, got, _ := b.ask("/undo", wrong)
+		expect(t, status == 409 && got["reason"] == "confirmation_expired", "%v: %d %v", wrong, status, got)
 	}
 	b.holds("a.txt", "two\n")
 	b.write("b.txt", "later\n") // by the same caller
 	for range 2 {               // the second one is the reply that was lost
-		if status, got, raw := b.ask("/undo", m{"row": row, "ticket": ticket}); status != 200 || got["ok"] != true {
-			t.Fatalf("%d %s", status, raw)
-		}
+		status, got, raw := b.ask("/undo", m{"row": row, "ticket": ticket})
+		require(t, status == 200 && got["ok"] == true, "%d %s", status, raw)
 		b.holds("a.txt", "one\n")
 		b.holds("b.txt", "later\n")
 	}
 	tail, err := b.store.JournalTail(context.Background(), rw.JournalTailRequest{N: 1})
-	if err != nil || tail.Entries[0].Op != "undo" || tail.Entries[0].Caller != "operator" {
-		t.Errorf("%v %+v", err, tail)
-	}
+	expect(t, err == nil && tail.Entries[0].Op == "undo" && tail.Entries[0].Caller == "operator", "%v %+v", err, tail)
 	noErr(t, os.WriteFile(filepath.Join(b.dir, "b.txt"), []byte("by an editor\n"), 0o600))
 	if status, got, raw := b.ask("/undo", m{"row": row + 1}); status != 409 || got["reason"] != "changed_outside" || strings.Contains(raw, b.dir) {
 		t.Errorf("%d %s", status, raw)
@@ -281,24 +272,20 @@ func TestDashboardShowsNoSecret(t *testing.T) {
 	b.write(html, "x")
 	b.write("bidi\u202etxt.exe\u200b", "a\x1b[2J"+html+"\nkey "+key+"\n")
 	row := b.write("bidi\u202etxt.exe\u200b", "b\nkey none\n")
-	if _, err := b.store.SafeWrite(rw.WithGate(context.Background(), rw.GateOfAgents), rw.SafeWriteRequest{Path: "conf.env", Content: []byte(key), Call: rw.Call{Caller: "evil\x07\u2066"}}); err == nil {
-		t.Fatal("not refused")
-	}
+	_, err := b.store.SafeWrite(rw.WithGate(context.Background(), rw.GateOfAgents), rw.SafeWriteRequest{Path: "conf.env", Content: []byte(key), Call: rw.Call{Caller: "evil\x07\u2066"}})
+	require(t, err != nil, "not refused")
 	message := b.follow()("conf.env")
 	_, _, diff := b.ask("/diff", map[string]any{"row": row})
 	if !strings.Contains(diff, `key {AWS-ACCESS-KEY-ID-REDACTED}`) || !strings.Contains(diff, "⟨U+001B⟩") || !strings.Contains(message, "bidi⟨U+202E⟩txt") || !strings.Contains(message, "looks like a secret") {
 		t.Errorf("%s\n%s", message, diff)
 	}
 	for _, text := range []string{message, diff} {
-		if strings.Contains(text, key) || strings.Contains(text, key[4:]) || strings.Contains(text, b.dir) || strings.Contains(text, b.token) {
-			t.Errorf("it shows too much: %s", text)
-		}
+		expect(t, !strings.Contains(text, key) && !strings.Contains(text, key[4:]) && !strings.Contains(text, b.dir) && !strings.Contains(text, b.token),
+			"it shows too much: %s", text)
 		var v any
 		noErr(t, json.Unmarshal([]byte(text), &v))
 		for _, r := range fmt.Sprint(v) {
-			if unicode.In(r, unicode.Cc, unicode.Cf) {
-				t.Errorf("%U is in %s", r, text)
-			}
+			expect(t, !unicode.In(r, unicode.Cc, unicode.Cf), "%U is in %s", r, text)
 		}
 	}
 }
@@ -315,9 +302,8 @@ func TestDashboardOfManyEvents(t *testing.T) {
 	fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", b.addr, b.token)
 	next := b.follow()
 	next(`"rows":0`)
-	if res, err := http.DefaultClient.Do(b.request("GET", "/events", "")); err != nil || res.StatusCode != 503 {
-		t.Errorf("a third stream: %v %+v", err, res)
-	}
+	res, err := http.DefaultClient.Do(b.request("GET", "/events", ""))
+	expect(t, err == nil && res.StatusCode == 503, "a third stream: %v %+v", err, res)
 	began := time.Now()
 	for i := range 1000 {
 		b.write(fmt.Sprintf("%s/%d.txt", strings.Repeat("d", 200), i%50), fmt.Sprint(i))
@@ -327,9 +313,8 @@ func TestDashboardOfManyEvents(t *testing.T) {
 		last = next("")
 		size = max(size, len(last))
 	}
-	if most := int(time.Since(began)/(300*time.Millisecond)) + 2; messages > most || size > 64<<10 {
-		t.Errorf("%d messages, %d at most; the longest has %d bytes", messages, most, size)
-	}
+	most := int(time.Since(began)/(300*time.Millisecond)) + 2
+	expect(t, messages <= most && size <= 64<<10, "%d messages, %d at most; the longest has %d bytes", messages, most, size)
 	stopped := time.Now()
 	if err := b.stop(); err != nil || time.Since(stopped) > 30*time.Second {
 		t.Errorf("%v after %v", err, time.Since(stopped))
@@ -369,9 +354,7 @@ func TestDashboardGivesUpOnWhoReadsNothing(t *testing.T) {
 		if _, err := mine.Write([]byte("x")); err == io.ErrClosedPipe {
 			break
 		}
-		if time.Now().After(limit) {
-			t.Fatal("the connection stays")
-		}
+		require(t, !time.Now().After(limit), "the connection stays")
 	}
 }
 
@@ -381,12 +364,10 @@ func TestDashboardOfAServerThatOnlyReads(t *testing.T) {
 	row := b.write("a.txt", "one\n")
 	other := &board{t: t, dir: b.dir}
 	other.serve(nil, must(net.Listen("tcp", "127.0.0.1:0"))(t), mcpserver.HTTPOptions{})
-	if status, got, _ := other.ask("/undo", map[string]any{"row": row}); status != 403 || got["reason"] != "store_read_only" {
-		t.Errorf("%d %v", status, got)
-	}
-	if data := other.follow()("a.txt"); !bytes.Contains([]byte(data), []byte(`"undo":false`)) {
-		t.Errorf("%s", data)
-	}
+	status, got, _ := other.ask("/undo", map[string]any{"row": row})
+	expect(t, status == 403 && got["reason"] == "store_read_only", "%d %v", status, got)
+	data := other.follow()("a.txt")
+	expect(t, bytes.Contains([]byte(data), []byte(`"undo":false`)), "%s", data)
 }
 
 var pictures = flag.Bool("pictures", false, "write the pictures in docs again")
@@ -398,16 +379,13 @@ func (b *board) aDay() {
 	b.write("src/checkout.go", "package shop\n\nfunc Checkout(c Cart) error {\n\treturn charge(c.Total())\n}\n")
 	b.write("README.md", "# Shop\n")
 	b.write("src/checkout.go", "package shop\n\nfunc Checkout(c Cart) error {\n\tif c.Empty() {\n\t\treturn errEmpty\n\t}\n\treturn charge(c.Total())\n}\n")
-	if _, err := b.store.Delete(ctx, rw.DeleteRequest{Path: "README.md"}); err != nil {
-		b.t.Fatal(err)
-	}
+	_, err := b.store.Delete(ctx, rw.DeleteRequest{Path: "README.md"})
+	require(b.t, err == nil, "%v", err)
 	key := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
-	if _, err := b.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deploy/prod.env", Content: []byte("key=" + key + "\n")}); err == nil {
-		b.t.Fatal("not refused")
-	}
-	if _, err := b.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "catalogue", Content: []byte("1")}); err != nil {
-		b.t.Fatal(err)
-	}
+	_, err = b.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deploy/prod.env", Content: []byte("key=" + key + "\n")})
+	require(b.t, err != nil, "not refused")
+	_, err = b.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "catalogue", Content: []byte("1")})
+	require(b.t, err == nil, "%v", err)
 	if _, err := b.store.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
 		TaskID: "payments", Status: handoff.Blocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"Which currency?"}, NextSteps: []string{}, LastGoodState: []handoff.File{},
 	}}); err != nil {
@@ -448,9 +426,7 @@ func TestDashboardInABrowser(t *testing.T) {
 			p.Wait("document.querySelector('#changes li')")
 			text := fmt.Sprint(p.Eval("document.body.innerText"))
 			for _, want := range []string{"Live. ", "src/checkout.go", "gone", "a refused draft of deploy/prod.env", "risk_blocked", "what looks like a secret: api_key", "catalogue, chunks: 1", "Which currency?", long} {
-				if !strings.Contains(text, want) {
-					t.Errorf("no %q in %s", want, text)
-				}
+				expect(t, strings.Contains(text, want), "no %q in %s", want, text)
 			}
 			fits := "document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('li, pre, button, dialog[open]')].every(e => e.getBoundingClientRect().right <= innerWidth)"
 			if p.Eval(fits) != true || p.Eval("getComputedStyle(document.body).backgroundColor") != view.Ground() {
@@ -478,9 +454,8 @@ func TestDashboardInABrowser(t *testing.T) {
 			p.Wait("document.querySelector('dialog[open] pre') && !document.getElementById('confirm-yes').disabled")
 			press(p, "#confirm-yes")
 			p.Wait("!document.querySelector('dialog[open]') && document.querySelector('#changes').innerText.includes('undone')")
-			if data, _ := os.ReadFile(filepath.Join(b.dir, "src/checkout.go")); !strings.Contains(string(data), "errEmpty") {
-				t.Errorf("it is %q", data)
-			}
+			data, _ := os.ReadFile(filepath.Join(b.dir, "src/checkout.go"))
+			expect(t, strings.Contains(string(data), "errEmpty"), "it is %q", data)
 			equal(t, p.Console(), "", "the console")
 		})
 	}
@@ -519,9 +494,8 @@ func TestDashboardAttackedInABrowser(t *testing.T) {
 		p.Go("about:blank")
 		p.Go("http://" + b.addr + "/" + fragment)
 		p.Wait("document.body?.innerText.includes('missing or wrong')")
-		if text := fmt.Sprint(p.Eval("document.body.innerText")); strings.Contains(text, "onerror") {
-			t.Errorf("%s", text)
-		}
+		text := fmt.Sprint(p.Eval("document.body.innerText"))
+		expect(t, !strings.Contains(text, "onerror"), "%s", text)
 	}
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -155,9 +155,8 @@ func (s *site) want(r *http.Request, status int, parts ...string) http.Header {
 // works is a call that succeeds.
 func (s *site) works(r *http.Request) {
 	s.t.Helper()
-	if got := s.result(r); got["ok"] != true {
-		s.t.Error(got)
-	}
+	got := s.result(r)
+	expect(s.t, got["ok"] == true, "%v", got)
 }
 
 // try is do where the connection may break off: status 0 says that it did.
@@ -198,9 +197,7 @@ func (s *site) initialize(client string) string {
 	s.t.Helper()
 	res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, client)))
 	id := res.Header.Get("Mcp-Session-Id")
-	if res.StatusCode != 200 || id == "" || !strings.Contains(body, `"protocolVersion"`) {
-		s.t.Fatalf("initialize: %d %s", res.StatusCode, body)
-	}
+	require(s.t, res.StatusCode == 200 && id != "" && strings.Contains(body, `"protocolVersion"`), "initialize: %d %s", res.StatusCode, body)
 	return id
 }
 
@@ -287,9 +284,7 @@ type eventStream struct {
 func (s *site) open(r *http.Request) *eventStream {
 	s.t.Helper()
 	e, problem := s.tryOpen(r)
-	if e == nil {
-		s.t.Fatal("no stream: " + problem)
-	}
+	require(s.t, e != nil, "%v", "no stream: "+problem)
 	return e
 }
 
@@ -326,9 +321,7 @@ func (s *site) tryOpen(r *http.Request) (*eventStream, string) {
 func (e *eventStream) next(t testing.TB) string {
 	t.Helper()
 	data := soon(t, e.events, "an event")
-	if data == "" {
-		t.Fatal("the stream ended")
-	}
+	require(t, data != "", "the stream ended")
 	return data
 }
 
@@ -349,9 +342,7 @@ func (s *site) listen(session string) *eventStream {
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not in time: " + what)
-		}
+		require(t, !time.Now().After(end), "%v", "not in time: "+what)
 	}
 }
 
@@ -423,9 +414,7 @@ func refused(t testing.TB, what string, res *http.Response, body string, status 
 		noErr(t, spec.Validate("errors", m.Error.Data), what)
 	}
 	for _, path := range []string{"/tmp/", "/root", "/home", "goroutine"} {
-		if strings.Contains(body, path) {
-			t.Errorf("%s: names %s: %s", what, path, body)
-		}
+		expect(t, !strings.Contains(body, path), "%s: names %s: %s", what, path, body)
 	}
 }
 
@@ -481,9 +470,7 @@ func TestHTTPHostBeyondLoopback(t *testing.T) {
 		local := &net.TCPAddr{IP: net.ParseIP("192.0.2.7"), Port: 8000}
 		w := httptest.NewRecorder()
 		s.h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local))))
-		if w.Code != want {
-			t.Errorf("%q: %d, want %d", host, w.Code, want)
-		}
+		equal(t, w.Code, want, host)
 	}
 }
 
@@ -506,9 +493,8 @@ func TestHTTPForeignOriginIsRefused(t *testing.T) {
 	})
 	for origin, readable := range map[string]bool{own: false, "https://app.example": true, "vscode-webview://panel": true} {
 		res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"), "Origin", origin))
-		if got := res.Header.Get("Access-Control-Allow-Origin"); res.StatusCode != 200 || (got == origin) != readable || got == "*" {
-			t.Errorf("%s: %d %q %s", origin, res.StatusCode, got, body)
-		}
+		got := res.Header.Get("Access-Control-Allow-Origin")
+		expect(t, res.StatusCode == 200 && (got == origin) == readable && got != "*", "%s: %d %q %s", origin, res.StatusCode, got, body)
 	}
 	// A page that embeds the address sends no origin, but the browser sends Sec-Fetch-Site.
 	for _, site := range []string{"cross-site", "same-site"} {
@@ -550,18 +536,15 @@ func TestHTTPPreflight(t *testing.T) {
 
 func TestHTTPNeedsTheToken(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
-	if len(s.token) < 40 {
-		t.Fatalf("the generated token has %d characters", len(s.token))
-	}
+	require(t, len(s.token) >= 40, "the generated token has %d characters", len(s.token))
 	for _, auth := range [][]string{
 		nil, {""}, {"Bearer"}, {"Bearer "}, {"Bearer x"}, {"Basic " + s.token}, {s.token}, {"Bearer " + s.token + "x"}, {"Bearer " + s.token[:len(s.token)-1]},
 		{"Bearer " + strings.ToLower(s.token)}, {"Bearer " + s.token, "Bearer x"}, {"Bearer x", "Bearer " + s.token},
 	} {
 		everywhere(s, func(name string, r *http.Request) {
 			r.Header["Authorization"] = auth
-			if header, _ := s.refuses(fmt.Sprint(name, auth != nil), r, 401); header.Get("WWW-Authenticate") == "" {
-				t.Errorf("%s: no challenge", name)
-			}
+			header, _ := s.refuses(fmt.Sprint(name, auth != nil), r, 401)
+			expect(t, header.Get("WWW-Authenticate") != "", "%s: no challenge", name)
 		})
 	}
 	// A token in the address would end in logs.
@@ -569,9 +552,7 @@ func TestHTTPNeedsTheToken(t *testing.T) {
 	r.Header.Del("Authorization")
 	s.want(r, 401)
 	s.want(s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"), "Authorization", "bearer  "+s.token), 200)
-	if strings.Contains(s.logs.String(), s.token) {
-		t.Error("the token is in the log")
-	}
+	expect(t, !strings.Contains(s.logs.String(), s.token), "the token is in the log")
 }
 
 func TestHTTPOptionsAreChecked(t *testing.T) {
@@ -589,9 +570,8 @@ func TestHTTPOptionsAreChecked(t *testing.T) {
 		"TLS":           {TLS: &tls.Config{}},
 		"base path":     {BasePath: "api/"},
 	} {
-		if _, err := mcpserver.NewHTTP(mcpserver.New(store, full), &o); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		_, err := mcpserver.NewHTTP(mcpserver.New(store, full), &o)
+		expect(t, err != nil, "%s: accepted", name)
 	}
 	must(mcpserver.NewHTTP(mcpserver.New(store, full), nil))(t)
 }
@@ -616,13 +596,11 @@ func TestHTTPBindsLoopbackOnly(t *testing.T) {
 		if row.ok {
 			cancel()
 		}
-		if err := h.Serve(c, l); (err == nil) != row.ok {
-			t.Errorf("%s %+v: %v", row.addr, row.o, err)
-		}
+		err := h.Serve(c, l)
+		expect(t, (err == nil) == row.ok, "%s %+v: %v", row.addr, row.o, err)
 		cancel()
-		if _, err := l.Accept(); err == nil {
-			t.Error("the listener is still open")
-		}
+		_, err = l.Accept()
+		expect(t, err != nil, "the listener is still open")
 	}
 }
 
@@ -668,9 +646,8 @@ func TestHTTPKinds(t *testing.T) {
 		"an answer":     s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"result":{"a":1}}`, "Mcp-Protocol-Version", "2026-07-28"),
 	} {
 		res, body := s.do(r)
-		if kind := res.Header.Get("Content-Type"); res.StatusCode != 400 || kind != "application/json" || !json.Valid([]byte(body)) {
-			t.Errorf("%s: %d %s %s", name, res.StatusCode, kind, body)
-		}
+		kind := res.Header.Get("Content-Type")
+		expect(t, res.StatusCode == 400 && kind == "application/json" && json.Valid([]byte(body)), "%s: %d %s %s", name, res.StatusCode, kind, body)
 	}
 }
 
@@ -692,9 +669,8 @@ func TestHTTPMounted(t *testing.T) {
 	noErr(t, h.Shutdown(ctx))
 	stream.waitEnd(t)
 	s.token = h.Token()
-	if res, body := s.do(s.request("POST", "/mcp", "{}")); res.StatusCode != 503 || !bytes.Contains([]byte(body), []byte("shutting down")) {
-		t.Errorf("%d %s", res.StatusCode, body)
-	}
+	res, body := s.do(s.request("POST", "/mcp", "{}"))
+	expect(t, res.StatusCode == 503 && bytes.Contains([]byte(body), []byte("shutting down")), "%d %s", res.StatusCode, body)
 }
 
 // TestHTTPBodyLimit: a body that is too long is refused with a hint, before it is
@@ -727,9 +703,7 @@ func TestHTTPBodyLimit(t *testing.T) {
 	c.SetReadDeadline(time.Now().Add(patience))
 	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100000000\r\n\r\n", s.token)
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil || res.StatusCode != 413 {
-		t.Errorf("%v %v", res, err)
-	}
+	expect(t, err == nil && res.StatusCode == 413, "%v %v", res, err)
 	s.works(s.request("POST", "/mcp", fits, "Mcp-Session-Id", id))
 }
 
@@ -750,9 +724,7 @@ func (s *site) insist(r *http.Request) (*http.Response, string) {
 				return res, string(body)
 			}
 		}
-		if gone := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE); !gone || time.Now().After(late) {
-			s.t.Fatal(err)
-		}
+		require(s.t, errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) && !time.Now().After(late), "%v", err)
 	}
 }
 
@@ -789,9 +761,7 @@ func TestSessionsKeepLittle(t *testing.T) {
 	extra := asJSON(map[string]any{"x": strings.Repeat("[1,2,3]", 20<<10)})
 	begin := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"a":%s},"extensions":{"b":%s},"elicitation":{}},`+
 		`"clientInfo":{"name":%q,"version":%q,"title":%q,"description":%q,"websiteUrl":%q,"icons":[{"src":"data:,x"}]}}}`, extra, extra, huge, huge, huge, huge, huge[:1<<10])
-	if len(begin) > 1<<20 {
-		t.Fatal(len(begin))
-	}
+	require(t, len(begin) <= 1<<20, "%v", len(begin))
 	heap := func() uint64 {
 		s.http.CloseIdleConnections()
 		runtime.GC()
@@ -806,18 +776,14 @@ func TestSessionsKeepLittle(t *testing.T) {
 	for range clients {
 		res, body := s.do(s.request("POST", "/mcp", begin))
 		id := res.Header.Get("Mcp-Session-Id")
-		if res.StatusCode != 200 || id == "" {
-			t.Fatalf("%d %.200s", res.StatusCode, body)
-		}
+		require(t, res.StatusCode == 200 && id != "", "%d %.200s", res.StatusCode, body)
 		sessions = append(sessions, id)
 	}
 	for _, id := range sessions { // the sessions live, and each was notified of addresses
 		for i := range 3 {
 			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"rw://file/%d%s"}}`, i, strings.Repeat("p", 300<<10))
 			res, reply := s.do(s.request("POST", "/mcp", body, "Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-06-18"))
-			if res.StatusCode != 200 || !strings.Contains(reply, `"error"`) {
-				t.Fatalf("%d %.200s", res.StatusCode, reply)
-			}
+			require(t, res.StatusCode == 200 && strings.Contains(reply, `"error"`), "%d %.200s", res.StatusCode, reply)
 		}
 	}
 	if after := heap(); after > before+clients*each {
@@ -826,9 +792,8 @@ func TestSessionsKeepLittle(t *testing.T) {
 		t.Logf("each of %d sessions keeps %d bytes", clients, max(int64(after)-int64(before), 0)/clients)
 	}
 	doc := s.doc(sessions[0], "rw_safe_write", `{"path":"a","content":"x"}`)
-	if receipt, _ := doc["receipt"].(map[string]any); receipt["caller"] != huge[:200] {
-		t.Errorf("%.300v", doc)
-	}
+	receipt, _ := doc["receipt"].(map[string]any)
+	expect(t, receipt["caller"] == huge[:200], "%.300v", doc)
 }
 
 // addTeller adds a tool that reports progress right before it returns, which
@@ -872,9 +837,7 @@ func TestHTTPLosesNoReport(t *testing.T) {
 						return
 					}
 					for k, m := range all[:reports] {
-						if m.Params.Progress != float64(k+1) || m.Params.Token != float64(n) {
-							t.Errorf("call %d: report %d is %+v", n, k, m)
-						}
+						expect(t, m.Params.Progress == float64(k+1) && m.Params.Token == float64(n), "call %d: report %d is %+v", n, k, m)
 					}
 				}
 			}
@@ -913,13 +876,11 @@ func TestHTTPPlainReplyStaysJSON(t *testing.T) {
 	id := s.initialize("t")
 	stream := s.listen(id)
 	res, body := s.do(s.request("POST", "/mcp", tellBody(1, ""), "Mcp-Session-Id", id, "Accept", "application/json"))
-	if kind := res.Header.Get("Content-Type"); kind != "application/json" || !strings.Contains(body, `"ok":true`) {
-		t.Errorf("%s %s", kind, body)
-	}
+	kind := res.Header.Get("Content-Type")
+	expect(t, kind == "application/json" && strings.Contains(body, `"ok":true`), "%s %s", kind, body)
 	for range 2 {
-		if data := stream.next(t); !strings.Contains(data, "notifications/progress") {
-			t.Error(data)
-		}
+		data := stream.next(t)
+		expect(t, strings.Contains(data, "notifications/progress"), "%v", data)
 	}
 }
 
@@ -940,9 +901,8 @@ func TestHTTPBroadcastsReachTheStream(t *testing.T) {
 	}
 	for _, stream := range streams {
 		for range calls {
-			if data := stream.next(t); !strings.Contains(data, "notifications/note") {
-				t.Fatal(data)
-			}
+			data := stream.next(t)
+			require(t, strings.Contains(data, "notifications/note"), "%v", data)
 		}
 	}
 }
@@ -983,9 +943,8 @@ func TestHTTPAsk(t *testing.T) {
 			ID     string `json:"id"`
 			Method string `json:"method"`
 		}
-		if data := asks.next(t); json.Unmarshal([]byte(data), &q) != nil || q.Method != "elicitation/create" {
-			t.Fatalf("no question: %s", data)
-		}
+		data := asks.next(t)
+		require(t, json.Unmarshal([]byte(data), &q) == nil && q.Method == "elicitation/create", "no question: %s", data)
 		answer := `{"jsonrpc":"2.0","id":"` + q.ID + `","result":{"action":%q,"content":{"yes":true}}}`
 		// The call holds the only place for calls; answers need none.
 		s.want(s.request("POST", "/mcp", fmt.Sprintf(answer, "decline"), "Mcp-Session-Id", other), 202)
@@ -997,9 +956,7 @@ func TestHTTPAsk(t *testing.T) {
 		} else {
 			got = <-reply
 		}
-		if !strings.Contains(got, `"action":"accept"`) {
-			t.Errorf("%s: %s", accept, got)
-		}
+		expect(t, strings.Contains(got, `"action":"accept"`), "%s: %s", accept, got)
 	}
 }
 
@@ -1009,18 +966,15 @@ func TestHTTPAskWithoutUser(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{})
 	s.asking()
 	id := s.initialize("t")
-	if got := s.result(s.request("POST", "/mcp", callBody(1, "ask", `{}`), "Mcp-Session-Id", id, "Accept", "application/json")); got["failed"] != true {
-		t.Errorf("%v", got)
-	}
+	got := s.result(s.request("POST", "/mcp", callBody(1, "ask", `{}`), "Mcp-Session-Id", id, "Accept", "application/json"))
+	expect(t, got["failed"] == true, "%v", got)
 	asks := s.open(s.inSession(id, 1, "ask", `{}`))
 	asks.next(t)
 	s.do(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", id))
-	if data := asks.next(t); !strings.Contains(data, `"failed":true`) {
-		t.Error(data)
-	}
-	if got := s.result(s.modern(1, "m", "ask", `{}`)); got["failed"] != true {
-		t.Errorf("a version without questions: %v", got)
-	}
+	data := asks.next(t)
+	expect(t, strings.Contains(data, `"failed":true`), "%v", data)
+	got = s.result(s.modern(1, "m", "ask", `{}`))
+	expect(t, got["failed"] == true, "a version without questions: %v", got)
 }
 
 // TestHTTPRoots: a client that has roots is asked for them on the stream of
@@ -1034,9 +988,8 @@ func TestHTTPRoots(t *testing.T) {
 	}
 	stream := s.listen(id)
 	var q struct{ ID, Method string }
-	if data := stream.next(t); json.Unmarshal([]byte(data), &q) != nil || q.Method != "roots/list" {
-		t.Fatal(data)
-	}
+	data := stream.next(t)
+	require(t, json.Unmarshal([]byte(data), &q) == nil && q.Method == "roots/list", "%v", data)
 	s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":"`+q.ID+`","result":{"roots":[{"uri":"file:///somewhere/else"}]}}`, "Mcp-Session-Id", id))
 	eventually(t, "the server has noticed", func() bool {
 		return strings.Contains(asJSON(s.result(s.inSession(id, 1, "rw_describe", `{}`))), "roots")
@@ -1072,9 +1025,7 @@ func TestHTTPSlowClients(t *testing.T) {
 			c.SetReadDeadline(time.Now().Add(patience))
 			// What was not read resets the connection, after the reply.
 			got, err := io.ReadAll(c)
-			if errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(string(got), row.want) {
-				t.Errorf("%v %q", err, got)
-			}
+			expect(t, !errors.Is(err, os.ErrDeadlineExceeded) && strings.Contains(string(got), row.want), "%v %q", err, got)
 		})
 	}
 	t.Cleanup(func() {
@@ -1082,9 +1033,8 @@ func TestHTTPSlowClients(t *testing.T) {
 			status, _ := body.try(body.request("POST", post, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 			return status == 202
 		})
-		if data := stream.next(t); !strings.Contains(data, `"id":1`) {
-			t.Errorf("the stream did not live through it: %s", data)
-		}
+		data := stream.next(t)
+		expect(t, strings.Contains(data, `"id":1`), "the stream did not live through it: %s", data)
 		stream.cancel()
 	})
 }
@@ -1131,9 +1081,8 @@ func TestHTTPTooManyAtATime(t *testing.T) {
 		"sse":          s.request("POST", post, callBody(10, "rw_describe", `{}`)),
 		"a new client": s.request("POST", "/mcp", fmt.Sprintf(initBody, "x")),
 	} {
-		if header, body := s.refuses(name, r, 503); header.Get("Retry-After") == "" || !strings.Contains(body, "retry_later") {
-			t.Errorf("%s: %s", name, body)
-		}
+		header, body := s.refuses(name, r, 503)
+		expect(t, header.Get("Retry-After") != "" && strings.Contains(body, "retry_later"), "%s: %s", name, body)
 	}
 	stream := s.listen(id)
 	for name, r := range map[string]*http.Request{
@@ -1146,9 +1095,8 @@ func TestHTTPTooManyAtATime(t *testing.T) {
 	}
 	release()
 	for _, reply := range replies {
-		if body := <-reply; !strings.Contains(body, `"ok":true`) {
-			t.Error(body)
-		}
+		body := <-reply
+		expect(t, strings.Contains(body, `"ok":true`), "%v", body)
 	}
 	sse.next(t)
 	s.works(s.inSession(id, 11, "rw_describe", `{}`))
@@ -1250,21 +1198,18 @@ func TestHTTPShutdown(t *testing.T) {
 	disarm()
 	close(goOn)
 	for _, reply := range replies {
-		if body := <-reply; !strings.Contains(body, `"ok":true`) {
-			t.Errorf("a running write was answered with %s", body)
-		}
+		body := <-reply
+		expect(t, strings.Contains(body, `"ok":true`), "a running write was answered with %s", body)
 	}
-	if data := sse.next(t); !strings.Contains(data, `"ok":true`) {
-		t.Errorf("over SSE: %s", data)
-	}
+	data := sse.next(t)
+	expect(t, strings.Contains(data, `"ok":true`), "over SSE: %s", data)
 	sse.waitEnd(t)
 	err := <-s.done
 	s.done <- err
 	noErr(t, err)
 	for _, name := range []string{"a", "b", "c"} {
-		if got, _ := s.store.Read(ctx, rw.ReadRequest{Path: name}); got.Bytes != 1 {
-			t.Errorf("%s was not written", name)
-		}
+		got, _ := s.store.Read(ctx, rw.ReadRequest{Path: name})
+		expect(t, got.Bytes == 1, "%s was not written", name)
 	}
 }
 
@@ -1285,9 +1230,8 @@ func TestHTTPShutdownIsBounded(t *testing.T) {
 	s.stop()
 	await(t, running, "canceled")
 	await(t, running, "canceled")
-	if got := <-reply; !strings.HasPrefix(got, "503") || !strings.Contains(got, "rw_operation") {
-		t.Errorf("the canceled call was answered with %s", got)
-	}
+	got := <-reply
+	expect(t, strings.HasPrefix(got, "503") && strings.Contains(got, "rw_operation"), "the canceled call was answered with %s", got)
 	s.done <- soon(t, s.done, "Serve ends")
 }
 
@@ -1344,14 +1288,11 @@ func TestHTTPS(t *testing.T) {
 	s.http.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 	id := s.initialize("t")
 	res, body := s.do(s.request("POST", "/mcp", callBody(1, "rw_describe", `{}`), "Mcp-Session-Id", id, "Origin", s.url))
-	if res.StatusCode != 200 || res.ProtoMajor != 1 || res.TLS.Version < tls.VersionTLS12 {
-		t.Errorf("%d %s %s", res.StatusCode, res.Proto, body)
-	}
+	expect(t, res.StatusCode == 200 && res.ProtoMajor == 1 && res.TLS.Version >= tls.VersionTLS12, "%d %s %s", res.StatusCode, res.Proto, body)
 	// The same address without TLS is another origin.
 	s.refuses("plain origin", s.request("POST", "/mcp", "{}", "Origin", "http://"+s.addr), 403)
-	if _, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
-		t.Error("TLS 1.1 is still taken")
-	}
+	_, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	expect(t, err != nil, "TLS 1.1 is still taken")
 }
 
 // TestHTTPUnixSocket: the server answers on a unix socket, whatever name the
@@ -1394,12 +1335,9 @@ func TestHTTPRealClients(t *testing.T) {
 		call.Params.Name = "rw_safe_write"
 		call.Params.Arguments = map[string]any{"path": name + ".txt", "content": strings.Repeat("x", 100_000)}
 		res, err := c.CallTool(ctx, call)
-		if err != nil || res.IsError {
-			t.Fatalf("%s: %v %v", name, err, res)
-		}
-		if data := asJSON(res.StructuredContent); !strings.Contains(data, fmt.Sprintf(`"caller":%q`, name)) {
-			t.Errorf("%s: the receipt does not name the client: %s", name, data)
-		}
+		require(t, err == nil && !res.IsError, "%s: %v %v", name, err, res)
+		data := asJSON(res.StructuredContent)
+		expect(t, strings.Contains(data, fmt.Sprintf(`"caller":%q`, name)), "%s: the receipt does not name the client: %s", name, data)
 		if list, err := c.ListTools(ctx, mcp.ListToolsRequest{}); err != nil || len(list.Tools) == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -1447,9 +1385,7 @@ func TestHTTPSameEnvelopes(t *testing.T) {
 		json.Unmarshal([]byte(stream.next(t)), &m)
 		over["sse"] = string(m.Result.StructuredContent)
 		for era, got := range over {
-			if diff := cmp.Diff(steady(t, string(want)), steady(t, got)); diff != "" {
-				t.Errorf("%s %.60s over %s:\n%s", row.tool, row.args, era, diff)
-			}
+			equal(t, cmp.Diff(steady(t, string(want)), steady(t, got)), "", row.tool, " ", row.args, " over ", era)
 		}
 	}
 }
@@ -1458,9 +1394,7 @@ func TestHTTPSameEnvelopes(t *testing.T) {
 func steady(t *testing.T, doc string) map[string]any {
 	t.Helper()
 	var m map[string]any
-	if err := json.Unmarshal([]byte(doc), &m); err != nil {
-		t.Fatalf("%v: %q", err, doc)
-	}
+	noErr(t, json.Unmarshal([]byte(doc), &m), doc)
 	delete(m, "retry_budget")
 	if c, ok := m["context"].(map[string]any); ok {
 		delete(c, "invocation_id")
@@ -1484,9 +1418,8 @@ func TestHTTPSessions(t *testing.T) {
 	for _, method := range []string{"GET", "DELETE"} {
 		s.want(s.request(method, "/mcp", "", "Mcp-Session-Id", "invented"), 404)
 		s.want(s.request(method, "/mcp", ""), 400)
-		if res, _ := s.do(s.request(method, "/mcp", "", "Mcp-Protocol-Version", "2026-07-28")); res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
-			t.Errorf("%s of a version without sessions: %d", method, res.StatusCode)
-		}
+		res, _ := s.do(s.request(method, "/mcp", "", "Mcp-Protocol-Version", "2026-07-28"))
+		expect(t, res.StatusCode == 405 && res.Header.Get("Allow") == "POST", "%s of a version without sessions: %d", method, res.StatusCode)
 	}
 	stream := s.listen(id)
 	s.want(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", id), 200)
@@ -1507,9 +1440,8 @@ func TestHTTPRefusedInitializeLeavesNoSession(t *testing.T) {
 	running, release := s.addHold("hold")
 	reply := s.later(s.modern(1, "m", "hold", `{}`))
 	await(t, running, "running")
-	if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "c"))); res.StatusCode != 503 || res.Header.Get("Mcp-Session-Id") != "" {
-		t.Errorf("%d %v %s", res.StatusCode, res.Header, body)
-	}
+	res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "c")))
+	expect(t, res.StatusCode == 503 && res.Header.Get("Mcp-Session-Id") == "", "%d %v %s", res.StatusCode, res.Header, body)
 	release()
 	<-reply
 	eventually(t, "a session", func() bool {
@@ -1536,9 +1468,7 @@ func TestHTTPIdleSessionEnds(t *testing.T) {
 	})
 	s.want(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", idle), 404)
 	time.Sleep(100 * time.Millisecond) // longer than the limit; more only makes the test stronger
-	if !knows(s, kept) {
-		t.Error("the session with a stream was ended")
-	}
+	expect(t, knows(s, kept), "the session with a stream was ended")
 	stream.cancel()
 	eventually(t, "the other session ends after its stream", func() bool { return !knows(s, kept) })
 }
@@ -1557,9 +1487,8 @@ func TestHTTPNewStreamTakesOver(t *testing.T) {
 	fresh := s.listen(id)
 	old.waitEnd(t)
 	s.mcp.SendNotificationToAllClients("notifications/note", map[string]any{"n": 1})
-	if data := fresh.next(t); !strings.Contains(data, "notifications/note") {
-		t.Error(data)
-	}
+	data := fresh.next(t)
+	expect(t, strings.Contains(data, "notifications/note"), "%v", data)
 }
 
 // TestHTTPCancel: a session cancels its own calls, by the protocol or by
@@ -1587,9 +1516,8 @@ func TestHTTPCancel(t *testing.T) {
 	await(t, running, "canceled")
 	soon(t, inSession, "the canceled call is answered")
 	release()
-	if got := soon(t, alone, "the other call is answered"); !strings.Contains(got, `"ok":true`) {
-		t.Error(got)
-	}
+	got := soon(t, alone, "the other call is answered")
+	expect(t, strings.Contains(got, `"ok":true`), "%v", got)
 }
 
 // TestHTTPLeavingCancels: a closed connection cancels the call it asked for.
@@ -1616,15 +1544,11 @@ func (s *site) openSSE() (post string, stream *eventStream) {
 	s.t.Helper()
 	stream = s.open(s.request("GET", "/sse", ""))
 	post = stream.next(s.t)
-	if !strings.HasPrefix(post, "/messages/?session_id=") {
-		s.t.Fatalf("the endpoint is %q", post)
-	}
-	if res, body := s.do(s.request("POST", post, fmt.Sprintf(initBody, "sse"))); res.StatusCode != 202 || body != "" {
-		s.t.Fatalf("%d %s", res.StatusCode, body)
-	}
-	if data := stream.next(s.t); !strings.Contains(data, `"protocolVersion"`) {
-		s.t.Fatalf("initialize: %s", data)
-	}
+	require(s.t, strings.HasPrefix(post, "/messages/?session_id="), "the endpoint is %q", post)
+	res, body := s.do(s.request("POST", post, fmt.Sprintf(initBody, "sse")))
+	require(s.t, res.StatusCode == 202 && body == "", "%d %s", res.StatusCode, body)
+	data := stream.next(s.t)
+	require(s.t, strings.Contains(data, `"protocolVersion"`), "initialize: %s", data)
 	return post, stream
 }
 
@@ -1647,13 +1571,10 @@ func TestSSEKeepsOrder(t *testing.T) {
 	for i := range n {
 		var m rpc
 		json.Unmarshal([]byte(stream.next(t)), &m)
-		if m.ID != float64(i) || m.Result.IsError {
-			t.Fatalf("reply %d is %+v", i, m)
-		}
+		require(t, m.ID == float64(i) && !m.Result.IsError, "reply %d is %+v", i, m)
 	}
-	if got := s.result(s.modern(1, "m", "rw_read", `{"path":"log.txt"}`)); got["content"] != want.String() {
-		t.Errorf("the file holds %q", got["content"])
-	}
+	got := s.result(s.modern(1, "m", "rw_read", `{"path":"log.txt"}`))
+	expect(t, got["content"] == want.String(), "the file holds %q", got["content"])
 }
 
 // TestSSEManyCalls: a stream gives back what its calls took, also when they
@@ -1740,20 +1661,15 @@ func TestSSEOffUnlessAsked(t *testing.T) {
 			s.want(s.request(method, path, ""), 404)
 		}
 	}
-	if strings.Contains(s.logs.String(), "deprecated") {
-		t.Error("a warning about SSE though it is off")
-	}
+	expect(t, !strings.Contains(s.logs.String(), "deprecated"), "a warning about SSE though it is off")
 }
 
 func TestSSEIsDeprecated(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true, BasePath: "/a/b"})
 	stream := s.open(s.request("GET", "/a/b/sse", ""))
-	if post := stream.next(t); !strings.HasPrefix(post, "/a/b/messages/?session_id=") {
-		t.Errorf("under a base path the endpoint is %q", post)
-	}
-	if !strings.Contains(s.logs.String(), "deprecated") {
-		t.Error("no warning")
-	}
+	post := stream.next(t)
+	expect(t, strings.HasPrefix(post, "/a/b/messages/?session_id="), "under a base path the endpoint is %q", post)
+	expect(t, strings.Contains(s.logs.String(), "deprecated"), "no warning")
 	s.want(s.request("GET", "/sse", ""), 404)
 	s.want(s.request("POST", "/a/b/messages/?session_id=x", "{}"), 404)
 }
@@ -1794,9 +1710,7 @@ func (s *site) stdioCaller() caller {
 func structured(t testing.TB, message string) map[string]any {
 	var m rpc
 	var out map[string]any
-	if json.Unmarshal([]byte(message), &m) != nil || json.Unmarshal(m.Result.StructuredContent, &out) != nil {
-		t.Errorf("no reply: %s", message)
-	}
+	expect(t, json.Unmarshal([]byte(message), &m) == nil && json.Unmarshal(m.Result.StructuredContent, &out) == nil, "no reply: %s", message)
 	return out
 }
 
@@ -1836,18 +1750,13 @@ func TestHTTPOneWinnerEachRound(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(won) != 1 {
-			t.Fatalf("round %d: %d winners: %q", round, len(won), won)
-		}
+		require(t, len(won) == 1, "round %d: %d winners: %q", round, len(won), won)
 		now = won[0]
-		if got := clients[round%len(clients)](1000, "rw_read", map[string]any{"path": "one"}); got["content"] != now {
-			t.Fatalf("round %d: the file holds %v, the winner wrote %q", round, got["content"], now)
-		}
+		got := clients[round%len(clients)](1000, "rw_read", map[string]any{"path": "one"})
+		require(t, got["content"] == now, "round %d: the file holds %v, the winner wrote %q", round, got["content"], now)
 	}
 	report, err := s.store.Check(ctx, admin.CheckRequest{Deep: true})
-	if err != nil || !report.Clean {
-		t.Errorf("%v %+v", err, report)
-	}
+	expect(t, err == nil && report.Clean, "%v %+v", err, report)
 }
 
 // TestHTTPCursorsDoNotMix: two agents in two sessions, over any transport,
@@ -1866,9 +1775,7 @@ func TestHTTPCursorsDoNotMix(t *testing.T) {
 		}
 		got := call(100, "rw_journal_since", args)
 		entries, ok := got["entries"].([]any)
-		if !ok {
-			t.Fatalf("%v", got)
-		}
+		require(t, ok, "%v", got)
 		for _, e := range entries {
 			last = e.(map[string]any)["seq"].(float64)
 		}
@@ -1880,9 +1787,8 @@ func TestHTTPCursorsDoNotMix(t *testing.T) {
 		t.Errorf("alpha has acknowledged and still sees %d rows", n)
 	}
 	for name, call := range map[string]caller{"b": b, "c": c} {
-		if n, _ := since(call, "beta-"+name, nil); n != 6 {
-			t.Errorf("%s sees %d of 6 rows, because alpha has acknowledged", name, n)
-		}
+		n, _ := since(call, "beta-"+name, nil)
+		expect(t, n == 6, "%s sees %d of 6 rows, because alpha has acknowledged", name, n)
 	}
 	if n, _ := since(b, "alpha", nil); n != 0 {
 		t.Error("the cursor of alpha depends on the session")
@@ -1892,9 +1798,8 @@ func TestHTTPCursorsDoNotMix(t *testing.T) {
 		t.Error("alpha misses the new row")
 	}
 	// Without an agent's name there is no cursor that could be shared.
-	if got := b(300, "rw_journal_since", map[string]any{}); got["ok"] != false {
-		t.Errorf("%v", got)
-	}
+	got := b(300, "rw_journal_since", map[string]any{})
+	expect(t, got["ok"] == false, "%v", got)
 }
 
 // sites of one store: what a session makes of a call.
@@ -1923,9 +1828,8 @@ func TestUndoAfterACompose(t *testing.T) {
 	a := s.initialize("agent")
 	compose := func(name string) {
 		s.doc(a, "rw_chunk_append", `{"session":"`+name+`","content":"piece"}`)
-		if doc := s.doc(a, "rw_chunk_compose", `{"session":"`+name+`","output_path":"`+name+`"}`); doc["ok"] != true {
-			t.Fatal(doc)
-		}
+		doc := s.doc(a, "rw_chunk_compose", `{"session":"`+name+`","output_path":"`+name+`"}`)
+		require(t, doc["ok"] == true, "%v", doc)
 	}
 	s.doc(a, "rw_safe_write", `{"path":"old.txt","content":"x"}`)
 	compose("one")
@@ -1935,7 +1839,6 @@ func TestUndoAfterACompose(t *testing.T) {
 	s.doc(b, "rw_safe_write", `{"path":"b.txt","content":"x"}`)
 	equal(t, undone(t, s.doc(a, "rw_undo", `{}`)), "two", "took back")
 	equal(t, undone(t, s.doc(b, "rw_undo", `{}`)), "b.txt", "the other took back")
-	if got := undone(t, s.doc(a, "rw_undo", `{"caller":"agent","n":2}`)); got == "invalid_argument" {
-		t.Errorf("by name: %s", got)
-	}
+	got := undone(t, s.doc(a, "rw_undo", `{"caller":"agent","n":2}`))
+	expect(t, got != "invalid_argument", "by name: %s", got)
 }

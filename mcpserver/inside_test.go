@@ -71,26 +71,20 @@ func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
 	about := []subject{subjectOf(hook.Call{Verb: "a"}, "q"), subjectOf(hook.Call{Verb: "b"}, "q")}
 	state := o.issue(about)
 	got, ok := o.parse(state)
-	if !ok || !reflect.DeepEqual(got.asked, about) {
-		t.Fatalf("%v %v", got, ok)
-	}
-	if strings.Contains(state, "allow") || o.issue(about) == state {
-		t.Error("two tickets are the same")
-	}
+	testbed.Require(t, ok && reflect.DeepEqual(got.asked, about), "%v %v", got, ok)
+	testbed.Expect(t, !strings.Contains(state, "allow") && o.issue(about) != state, "two tickets are the same")
 	raw, _ := base64.RawURLEncoding.DecodeString(state[len(ticketForm):])
 	for i := range raw { // every bit that is not ours
 		for bit := range 8 {
 			raw[i] ^= 1 << bit
-			if _, ok := o.parse(ticketForm + base64.RawURLEncoding.EncodeToString(raw)); ok {
-				t.Fatalf("byte %d bit %d may be changed", i, bit)
-			}
+			_, ok := o.parse(ticketForm + base64.RawURLEncoding.EncodeToString(raw))
+			testbed.Require(t, !ok, "byte %d bit %d may be changed", i, bit)
 			raw[i] ^= 1 << bit
 		}
 	}
 	for n := range raw { // and every length
-		if _, ok := o.parse(ticketForm + base64.RawURLEncoding.EncodeToString(raw[:n])); ok {
-			t.Fatalf("%d of %d bytes are enough", n, len(raw))
-		}
+		_, ok := o.parse(ticketForm + base64.RawURLEncoding.EncodeToString(raw[:n]))
+		testbed.Require(t, !ok, "%d of %d bytes are enough", n, len(raw))
 	}
 	if _, ok := (&office{now: o.now}).parse(state); ok {
 		t.Error("another process takes it")
@@ -99,9 +93,7 @@ func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
 	if _, ok := o.parse(state); !ok {
 		t.Error("it is too old too early")
 	}
-	if !o.redeem(got) || o.redeem(got) {
-		t.Error("it is not good once")
-	}
+	testbed.Expect(t, o.redeem(got) && !o.redeem(got), "it is not good once")
 	now = now.Add(2 * time.Second)
 	if _, ok := o.parse(state); ok {
 		t.Error("it never gets too old")
@@ -123,9 +115,7 @@ func TestSpentTicketsAreNeverForgotten(t *testing.T) {
 	fill := func() {
 		for range ticketSpent {
 			state := o.issue(nil)
-			if !use(state) {
-				t.Fatal("a fresh ticket is refused")
-			}
+			testbed.Require(t, use(state), "a fresh ticket is refused")
 			used = append(used, state)
 		}
 	}
@@ -133,21 +123,13 @@ func TestSpentTicketsAreNeverForgotten(t *testing.T) {
 	key := fmt.Sprint(o.key)
 	now = now.Add(ticketAge + time.Second)
 	fill()
-	if fmt.Sprint(o.key) != key || len(o.spent) > ticketSpent {
-		t.Errorf("%d spent tickets are kept", len(o.spent))
-	}
+	testbed.Expect(t, fmt.Sprint(o.key) == key && len(o.spent) <= ticketSpent, "%d spent tickets are kept", len(o.spent))
 	waiting := o.issue(nil)
 	held, ok := o.parse(used[len(used)-1])
-	if !ok || !use(o.issue(nil)) || fmt.Sprint(o.key) == key {
-		t.Fatal("the key did not change")
-	}
-	if use(waiting) || o.redeem(held) {
-		t.Error("a ticket of the old key is good")
-	}
+	testbed.Require(t, ok && use(o.issue(nil)) && fmt.Sprint(o.key) != key, "the key did not change")
+	testbed.Expect(t, !use(waiting) && !o.redeem(held), "a ticket of the old key is good")
 	for _, state := range used {
-		if use(state) {
-			t.Fatal("a spent ticket is good again")
-		}
+		testbed.Require(t, !use(state), "a spent ticket is good again")
 	}
 }
 
@@ -162,9 +144,8 @@ func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 		"InvocationID": true, "DryRun": true, "Complete": true, "SHA256": true, "PrevSHA256": true, "Bytes": true,
 	}
 	try := func(name string, op hook.Call) {
-		if changed := subjectOf(op, "q") != subjectOf(base(), "q"); changed == same[name] {
-			t.Errorf("%s makes another question: %v", name, changed)
-		}
+		changed := subjectOf(op, "q") != subjectOf(base(), "q")
+		testbed.Expect(t, changed != same[name], "%s makes another question: %v", name, changed)
 	}
 	set := func(f reflect.Value) bool {
 		switch f.Kind() {
@@ -193,17 +174,14 @@ func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 	op := base()
 	op.Changes = append(op.Changes, hook.Change{Op: "delete", Path: "q"})
 	try("Changes", op)
-	if subjectOf(base(), "q") == subjectOf(base(), "p") {
-		t.Error("the words do not count")
-	}
+	testbed.Expect(t, subjectOf(base(), "q") != subjectOf(base(), "p"), "the words do not count")
 }
 
 // effectIn is the state of the disk that a refusal reports.
 func effectIn(t *testing.T, doc []byte) string {
 	t.Helper()
-	if err := spec.ValidateEnvelope(doc); err != nil {
-		t.Fatalf("%v: %s", err, doc)
-	}
+	err := spec.ValidateEnvelope(doc)
+	testbed.Require(t, err == nil, "%v: %s", err, doc)
 	var e struct {
 		Context struct{ Effect string }
 	}
@@ -224,9 +202,8 @@ func TestAPanicOfAWrapperReportsNoFalseEffect(t *testing.T) {
 		}
 		res := must(h.serverTool(tool).Handler(t.Context(), mcp.CallToolRequest{}))(t)
 		doc := res.StructuredContent.(json.RawMessage)
-		if got := effectIn(t, doc); got != want || strings.Contains(string(doc), "secret") || !strings.Contains(string(doc), tool.Name) {
-			t.Errorf("%s: %s", tool.Name, doc)
-		}
+		testbed.Expect(t, effectIn(t, doc) == want && !strings.Contains(string(doc), "secret") && strings.Contains(string(doc), tool.Name),
+			"%s: %s", tool.Name, doc)
 	}
 }
 
@@ -245,9 +222,8 @@ func TestAPanicOfAHostToolReportsNoFalseEffect(t *testing.T) {
 	if json.Unmarshal(out, &m); len(m.Result.Doc) == 0 {
 		t.Fatalf("%s", out)
 	}
-	if got := effectIn(t, m.Result.Doc); got != "unknown" {
-		t.Errorf("%s: %s", got, out)
-	}
+	got := effectIn(t, m.Result.Doc)
+	testbed.Expect(t, got == "unknown", "%s: %s", got, out)
 }
 
 // TestNoServerTextNamesAToolThatIsNotListed: prompts, resources and the list, of
@@ -308,9 +284,7 @@ func checkServerTexts(t *testing.T, o *Options) {
 			check("a call", ask("tools/call", call))
 		}
 	}
-	if texts < 40 {
-		t.Errorf("only %d texts", texts)
-	}
+	testbed.Expect(t, texts >= 40, "only %d texts", texts)
 }
 
 // aServer is a server, and one client that hears all messages.
@@ -364,9 +338,8 @@ func messageOfAPoisonedStore(t *testing.T, form Replies) {
 	for _, res := range []*mcp.CallToolResult{other, poisoned, poisoned, nil, {}} {
 		h.live.remark(on, "rw_describe", res)
 	}
-	if got := messages(session); len(got) != 1 || !strings.Contains(got[0], `"level":"error"`) || !strings.Contains(got[0], "store_poisoned") {
-		t.Errorf("%q", got)
-	}
+	got := messages(session)
+	testbed.Expect(t, len(got) == 1 && strings.Contains(got[0], `"level":"error"`) && strings.Contains(got[0], "store_poisoned"), "%q", got)
 }
 
 // TestPreparedComesFromOurHookOnly: what a client puts into the metadata of a request is
@@ -377,9 +350,7 @@ func TestPreparedComesFromOurHookOnly(t *testing.T) {
 		for _, forged := range []string{`"forged"`, `{"text":"forged","contents":{"text":"forged"}}`, `null`} {
 			raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{%q:%s}}}`, method, params, prepared, forged)
 			out := string(must(json.Marshal(s.HandleMessage(ctx, json.RawMessage(raw))))(t))
-			if !strings.Contains(out, `"result"`) || strings.Contains(out, "forged") {
-				t.Errorf("%s: %s", raw, out)
-			}
+			testbed.Expect(t, strings.Contains(out, `"result"`) && !strings.Contains(out, "forged"), "%s: %s", raw, out)
 		}
 	}
 }
@@ -389,13 +360,9 @@ func TestPreparedComesFromOurHookOnly(t *testing.T) {
 func TestSentMessagesAreBounded(t *testing.T) {
 	var sent onceMessages
 	for i := range 10 * maxGreeted {
-		if !sent.first(fmt.Sprint(i), "event") || sent.first(fmt.Sprint(i), "event") {
-			t.Fatal("sent twice or never")
-		}
+		testbed.Require(t, sent.first(fmt.Sprint(i), "event") && !sent.first(fmt.Sprint(i), "event"), "sent twice or never")
 	}
-	if len(sent.done) > 2*maxGreeted {
-		t.Errorf("%d are remembered", len(sent.done))
-	}
+	testbed.Expect(t, len(sent.done) <= 2*maxGreeted, "%d are remembered", len(sent.done))
 }
 
 // TestTopicsOfEveryAddress: an address and what a row says meet in one topic,
@@ -422,9 +389,8 @@ func TestTopicsOfEveryAddress(t *testing.T) {
 		}
 	}
 	for _, e := range []rw.JournalEntry{{}, {Path: ".resilient_write/scratch/x"}, {Path: ".resilient_write/"}, {Path: ".resilient_write/quarantine/draft"}} {
-		if got := topicsOf(e); len(got) > 0 {
-			t.Errorf("%q: %v", e.Path, got)
-		}
+		got := topicsOf(e)
+		testbed.Expect(t, len(got) == 0, "%q: %v", e.Path, got)
 	}
 }
 
@@ -441,18 +407,14 @@ func TestDeclaredRootsCountInside(t *testing.T) {
 	w := &Workspaces{Root: in("root"), Allow: []string{in("allowed")}}
 	w.declare("a", []string{in("allowed", "one"), in("allowed", "link"), in("allowed-not"), in("other"), in("allowed", "..", "other"), top, "/", in("allowed", "none")})
 	base := []string{in("root"), in("allowed")}
-	if got := w.roots("a"); !slices.Equal(got, append(slices.Clone(base), in("allowed", "one"))) {
-		t.Errorf("%v", got)
-	}
-	if got := w.roots("b"); !slices.Equal(got, base) {
-		t.Errorf("of another client: %v", got)
-	}
+	got := w.roots("a")
+	testbed.Expect(t, slices.Equal(got, append(slices.Clone(base), in("allowed", "one"))), "%v", got)
+	got = w.roots("b")
+	testbed.Expect(t, slices.Equal(got, base), "of another client: %v", got)
 	w.declare("a", nil)
-	if got := w.roots("a"); !slices.Equal(got, base) {
-		t.Errorf("after its end: %v", got)
-	}
+	got = w.roots("a")
+	testbed.Expect(t, slices.Equal(got, base), "after its end: %v", got)
 	equal(t, innermost(append(base, in("allowed", "one")), in("allowed", "one", "x", "y")), in("allowed", "one"))
-	if got := names([]string{"/a/x", "/b/x", "/c/y"}); !slices.Equal(got, []string{"a/x", "b/x", "y"}) {
-		t.Errorf("%v", got)
-	}
+	got = names([]string{"/a/x", "/b/x", "/c/y"})
+	testbed.Expect(t, slices.Equal(got, []string{"a/x", "b/x", "y"}), "%v", got)
 }

@@ -92,9 +92,8 @@ func (p *peer) hears(uris ...string) {
 		got := p.updates()
 		return !slices.ContainsFunc(uris, func(uri string) bool { return !slices.Contains(got, uri) })
 	})
-	if got := p.updates(); !slices.Equal(got, uris) {
-		p.t.Errorf("heard of %v instead of %v", got, uris)
-	}
+	got := p.updates()
+	expect(p.t, slices.Equal(got, uris), "heard of %v instead of %v", got, uris)
 	p.forget()
 }
 
@@ -138,9 +137,8 @@ func TestSubscribersHearOfWhatChanged(t *testing.T) {
 		p.hears("rw://history/a.txt", "rw://history/moved.txt")
 		stop()
 		journal := p.subscribe("rw://journal")
-		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "moved.txt", Content: []byte(fmt.Sprint("refused ", n))}); err == nil {
-			t.Fatal("created twice")
-		}
+		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "moved.txt", Content: []byte(fmt.Sprint("refused ", n))})
+		require(t, err != nil, "created twice")
 		p.hears("rw://journal")
 		journal()
 		save(t, s, "a.txt", fmt.Sprint(n, " again"))
@@ -215,17 +213,15 @@ func streamsAreTagged(t *testing.T, s *rw.Store) {
 			return slices.Compact(list)
 		}
 		p.wait("three tagged updates", func() bool { return len(tags()) >= 3 })
-		if got := tags(); !slices.Equal(got, want) {
-			t.Errorf("%v instead of %v", got, want)
-		}
+		got := tags()
+		expect(t, slices.Equal(got, want), "%v instead of %v", got, want)
 		equal(t, p.sequence()[0], "notifications/subscriptions/acknowledged", "the stream begins with")
 		stopOne()
 		p.forget()
 		save(t, s, "a.txt", fmt.Sprint(time.Now()))
 		p.wait("updates of the other stream", func() bool { return len(tags()) >= 2 })
-		if got := tags(); !slices.Equal(got, want[1:]) {
-			t.Errorf("after one ended: %v", got)
-		}
+		got = tags()
+		expect(t, slices.Equal(got, want[1:]), "after one ended: %v", got)
 		stopTwo()
 	}
 }
@@ -249,17 +245,15 @@ func subscriptionsToNothing(t *testing.T, s *rw.Store) {
 			return problem
 		}
 		for _, uri := range []string{"rw://scratch/x", "rw://file/", "rw://nonsense", "rw://file/%zz"} {
-			if problem := ask("rw://journal", uri); problem == nil || !strings.Contains(fmt.Sprint(problem["message"]), "address") {
-				t.Errorf("%s: %v", uri, problem)
-			}
+			problem := ask("rw://journal", uri)
+			expect(t, problem != nil && strings.Contains(fmt.Sprint(problem["message"]), "address"), "%s: %v", uri, problem)
 		}
 		var many []string
 		for i := range 1001 {
 			many = append(many, fmt.Sprint("rw://file/", i))
 		}
-		if problem := ask(many...); problem == nil || !strings.Contains(fmt.Sprint(problem["message"]), "1000") {
-			t.Errorf("1001 subscriptions: %v", problem)
-		}
+		problem := ask(many...)
+		expect(t, problem != nil && strings.Contains(fmt.Sprint(problem["message"]), "1000"), "1001 subscriptions: %v", problem)
 	})
 }
 
@@ -282,9 +276,7 @@ func TestNothingFollowsWithoutSubscribers(t *testing.T) {
 		s, _ := storeIn(t, nil)
 		t.Run(end, func(t *testing.T) {
 			p := join(t, (*peer).inProcess, mcpserver.New(s, full))
-			if feeding() {
-				t.Fatal("it is read although no client is subscribed")
-			}
+			require(t, !feeding(), "it is read although no client is subscribed")
 			stop := p.subscribe("rw://journal", "rw://handoff")
 			p.wait("it is read", feeding)
 			switch end {
@@ -343,9 +335,7 @@ func damaged(t testing.TB, line string) *rw.Store {
 	save(t, s, "a.txt", "y")
 	noErr(t, s.Close(ctx))
 	segments, err := filepath.Glob(filepath.Join(place.At(dir), "journal", "*.jsonl"))
-	if err != nil || len(segments) != 1 {
-		t.Fatal(segments, err)
-	}
+	require(t, err == nil && len(segments) == 1, "%v %v", segments, err)
 	data := must(os.ReadFile(segments[0]))(t)
 	at := strings.Index(string(data), "}\n") + 2 // after the first row
 	data = slices.Insert(data, at, []byte(line+"\n")...)
@@ -373,9 +363,7 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 			for _, n := range p.got("notifications/message") {
 				data, _ := n.Params["data"].(map[string]any)
 				list = append(list, fmt.Sprint(n.Params["level"], " ", data["event"]))
-				if text := fmt.Sprint(n.Params); strings.Contains(text, "nobody-may-see") || n.Params["logger"] == "" || data["hint"] == "" {
-					t.Errorf("%v", n.Params)
-				}
+				expect(t, !strings.Contains(fmt.Sprint(n.Params), "nobody-may-see") && n.Params["logger"] != "" && data["hint"] != "", "%v", n.Params)
 			}
 			return list
 		}
@@ -388,18 +376,16 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 		tail()
 		level("error")
 		tail()
-		if got := events(); len(got) > 0 {
-			t.Errorf("not requested: %v", got)
-		}
+		got := events()
+		expect(t, len(got) == 0, "not requested: %v", got)
 		for _, l := range []string{"warning", "debug"} {
 			level(l)
 			tail()
 			tail()
 			p.wait("both messages", func() bool { return len(events()) >= 2 })
 			// Over HTTP they may come on two streams, in either order.
-			if got := slices.Sorted(slices.Values(events())); strings.Join(got, ", ") != "warning journal_malformed, warning recovery" {
-				t.Errorf("%s: %s", l, got)
-			}
+			got := slices.Sorted(slices.Values(events()))
+			expect(t, strings.Join(got, ", ") == "warning journal_malformed, warning recovery", "%s: %s", l, got)
 		}
 	})
 	// Each client hears of it, and one that comes again hears of it again.
@@ -419,9 +405,8 @@ func TestNoMessagesAboutASoundStore(t *testing.T) {
 	p.tool("rw_safe_write", map[string]any{"path": "a", "content": "y"}, nil)
 	p.tool("rw_journal_tail", map[string]any{}, nil)
 	p.tool("rw_nonsense", map[string]any{}, nil)
-	if got := p.got("notifications/message"); len(got) > 0 {
-		t.Errorf("%v", got)
-	}
+	got := p.got("notifications/message")
+	expect(t, len(got) == 0, "%v", got)
 }
 
 // unhurried is a hook that holds every call up, in front of its writes and
@@ -517,9 +502,7 @@ func TestProgressReachesTheClient(t *testing.T) {
 				}
 			})
 			res := p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": path, "mode": "overwrite", "validate": token == 7.0}, map[string]any{"progressToken": token})
-			if res["isError"] == true {
-				t.Fatal(res)
-			}
+			require(t, res["isError"] != true, "%v", res)
 			p.reportsAre(token, 2)
 			if order := p.sequence(); ordered && order[len(order)-1] != fmt.Sprint("reply ", p.id) {
 				t.Errorf("the reply does not come last: %v", order)
@@ -601,9 +584,7 @@ func TestProgressOverTheLibrarysTransport(t *testing.T) {
 	post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","clientInfo":{"name":"t","version":"1"},"capabilities":{}}}`)
 	for i := range 40 {
 		got := post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"progressToken":"p"},"name":"last_words","arguments":{}}}`, i+1))
-		if !strings.Contains(got, "notifications/progress") || !strings.Contains(got, "result") {
-			t.Fatalf("call %d: %.300s", i, got)
-		}
+		require(t, strings.Contains(got, "notifications/progress") && strings.Contains(got, "result"), "call %d: %.300s", i, got)
 	}
 }
 
@@ -679,9 +660,7 @@ func (w *wire) operation(key string) (happened, refused bool) {
 	w.t.Helper()
 	res := w.result(w.call("rw_operation", map[string]any{"idempotency_key": key}))
 	doc, _ := res["structuredContent"].(map[string]any)
-	if doc["ok"] != true {
-		w.t.Fatalf("%v", res)
-	}
+	require(w.t, doc["ok"] == true, "%v", res)
 	return doc["happened"] == true, doc["refused"] == true
 }
 
@@ -703,9 +682,8 @@ func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
 			}
 			equal(t, w.file("stop.txt"), "none", "it was written")
 			w.nothingStaged(t)
-			if happened, _ := w.operation("k"); happened {
-				t.Error("the key says that it happened")
-			}
+			happened, _ := w.operation("k")
+			expect(t, !happened, "the key says that it happened")
 			// The key is free, and the call can come again.
 			hook.at = "nowhere"
 			equal(t, reasonOf(t, w.result(w.call("rw_safe_write", r))), "ok", "the same call again")
@@ -795,15 +773,13 @@ func TestOnlyTheCallThatIsMeantIsCanceled(t *testing.T) {
 			if !c.meant {
 				w.result(w.call("rw_describe", map[string]any{})) // it was read, and had no effect
 				hook.goOn <- struct{}{}
-				if m := w.read(); m["result"] == nil {
-					t.Errorf("%s canceled by %s: %v", c.id, c.cancel, m)
-				}
+				m := w.read()
+				expect(t, m["result"] != nil, "%s canceled by %s: %v", c.id, c.cancel, m)
 			}
 			last := w.call("rw_safe_write", create(fmt.Sprintf("last%d.txt", i), "x"))
 			w.result(last)
-			if written := w.file(path) == "x"; written == c.meant {
-				t.Errorf("%s canceled by %s: written %v", c.id, c.cancel, written)
-			}
+			written := w.file(path) == "x"
+			expect(t, written != c.meant, "%s canceled by %s: written %v", c.id, c.cancel, written)
 			w.cancel(last) // it is over
 		}
 	})
@@ -819,13 +795,11 @@ func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 	mustEqual(t, q["method"], "elicitation/create", q)
 	w.cancel(id)
 	m := w.message()
-	if params, _ := m["params"].(map[string]any); m["method"] != "notifications/cancelled" || params["requestId"] != q["id"] {
-		t.Errorf("%v", m)
-	}
+	params, _ := m["params"].(map[string]any)
+	expect(t, m["method"] == "notifications/cancelled" && params["requestId"] == q["id"], "%v", m)
 	w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"allow":true,"always":true}}}`, q["id"])
-	if got := reasonOf(t, w.result(w.call("rw_safe_write", create("docs/b.txt", "x")))); got != "ok" || w.file("a.txt") != "none" {
-		t.Errorf("%s", got)
-	}
+	got := reasonOf(t, w.result(w.call("rw_safe_write", create("docs/b.txt", "x"))))
+	expect(t, got == "ok" && w.file("a.txt") == "none", "%s", got)
 	// A modern client cancels by not coming back.
 	w = connect(t, &rw.Options{Hooks: roles(hook.Permission{})}).modern(`{"elicitation":{}}`)
 	pending(t, w.result(w.call("rw_safe_write", create("a.txt", "x"))))
@@ -849,13 +823,11 @@ func TestAStreamBlocksNoCall(t *testing.T) {
 		}
 		return others
 	}
-	if early := call(); len(early) > 0 {
-		t.Fatalf("nothing can be subscribed to: %v", early)
-	}
+	early := call()
+	require(t, len(early) == 0, "nothing can be subscribed to: %v", early)
 	w.cancel(900)
-	if late := call(); len(late) > 0 {
-		t.Errorf("a canceled stream was answered: %v", late)
-	}
+	late := call()
+	expect(t, len(late) == 0, "a canceled stream was answered: %v", late)
 	// The other one is open when the input ends.
 }
 

@@ -106,9 +106,7 @@ func (p *peer) message(method string, params map[string]any) (id int, raw []byte
 		params["_meta"] = meta
 	}
 	raw, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	noErr(p.t, err)
 	return id, raw
 }
 
@@ -119,9 +117,7 @@ func (p *peer) ask(method string, params map[string]any) (result, problem map[st
 	defer cancel()
 	id, raw := p.message(method, params)
 	reply, err := p.send(ctx, id, raw)
-	if err != nil {
-		p.t.Fatalf("%s: %v", method, err)
-	}
+	noErr(p.t, err, method)
 	result, _ = reply["result"].(map[string]any)
 	problem, _ = reply["error"].(map[string]any)
 	return result, problem
@@ -131,9 +127,7 @@ func (p *peer) ask(method string, params map[string]any) (result, problem map[st
 func (p *peer) must(method string, params map[string]any) map[string]any {
 	p.t.Helper()
 	result, problem := p.ask(method, params)
-	if problem != nil {
-		p.t.Fatalf("%s: %v", method, problem)
-	}
+	require(p.t, problem == nil, "%s: %v", method, problem)
 	return result
 }
 
@@ -305,9 +299,8 @@ func (p *peer) http(s *server.MCPServer) {
 	p.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := h.Shutdown(ctx); err != nil {
-			p.t.Error(err)
-		}
+		err := h.Shutdown(ctx)
+		expect(p.t, err == nil, "%v", err)
 		site.CloseClientConnections()
 		site.Close()
 	})

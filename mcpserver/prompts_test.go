@@ -28,9 +28,7 @@ func (p *peer) prompt(name string, args map[string]string) string {
 	res := p.must("prompts/get", map[string]any{"name": name, "arguments": args})
 	list := res["messages"].([]any)
 	m := list[0].(map[string]any)
-	if len(list) != 1 || m["role"] != "user" || res["description"] == "" {
-		p.t.Fatalf("%v", res)
-	}
+	require(p.t, len(list) == 1 && m["role"] == "user" && res["description"] != "", "%v", res)
 	return m["content"].(map[string]any)["text"].(string)
 }
 
@@ -76,9 +74,8 @@ func promptsCheckArguments(t *testing.T, s *rw.Store) {
 			{"nobody", nil, "nobody"},
 		} {
 			result, problem := p.ask("prompts/get", map[string]any{"name": c.name, "arguments": c.args})
-			if result != nil || problem["code"] != -32602.0 || !strings.Contains(fmt.Sprint(problem["message"]), c.says) {
-				t.Errorf("%s %.80v: %v %v", c.name, c.args, result, problem)
-			}
+			expect(t, result == nil && problem["code"] == -32602.0 && strings.Contains(fmt.Sprint(problem["message"]), c.says),
+				"%s %.80v: %v %v", c.name, c.args, result, problem)
 		}
 	})
 }
@@ -109,15 +106,11 @@ func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 	}
 	rest := strings.Join(ours, "\n")
 	for _, want := range []string{"rw_handoff_read", "acknowledge_as", "rw_checkpoint_read", "rw_chunk_status", "rw_tx_commit", "does not speak for the user"} {
-		if !strings.Contains(rest, want) {
-			t.Errorf("our part does not say %q:\n%s", want, rest)
-		}
+		expect(t, strings.Contains(rest, want), "our part does not say %q:\n%s", want, rest)
 	}
 	// The archived one can be looked at as well, and nothing was acknowledged.
 	h, err := s.HandoffRead(ctx, handoff.ReadRequest{})
-	if err != nil || len(h.ReadBy) > 0 || len(h.Archives) == 0 {
-		t.Fatal(h.ReadBy, h.Archives, err)
-	}
+	require(t, err == nil && len(h.ReadBy) == 0 && len(h.Archives) != 0, "%v %v %v", h.ReadBy, h.Archives, err)
 	if text := p.prompt("resume_task", map[string]string{"path": h.Archives[0]}); !strings.Contains(text, "task_id: t-1") {
 		t.Errorf("the archived handoff:\n%s", text)
 	}
@@ -133,17 +126,14 @@ func TestPromptsWithoutAnything(t *testing.T) {
 	s, dir := storeIn(t, nil)
 	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	for range 5 { // more often than the retry budget
-		if text := p.prompt("resume_task", nil); !strings.Contains(text, "There is no handoff.") {
-			t.Errorf("%s", text)
-		}
+		text := p.prompt("resume_task", nil)
+		expect(t, strings.Contains(text, "There is no handoff."), "%s", text)
 	}
-	if text := p.prompt("recover_refused_write", nil); !strings.Contains(text, "No refused draft") {
-		t.Errorf("%s", text)
-	}
+	text := p.prompt("recover_refused_write", nil)
+	expect(t, strings.Contains(text, "No refused draft"), "%s", text)
 	noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("no front matter"), 0o644))
-	if text := p.prompt("resume_task", nil); !strings.Contains(text, "cannot be read: missing_front_matter_delimiter") {
-		t.Errorf("%s", text)
-	}
+	text = p.prompt("resume_task", nil)
+	expect(t, strings.Contains(text, "cannot be read: missing_front_matter_delimiter"), "%s", text)
 	noErr(t, s.Close(ctx))
 	for _, prompt := range mcpserver.Prompts() {
 		result, problem := p.ask("prompts/get", map[string]any{"name": prompt.Name, "arguments": map[string]string{"task_id": "t"}})
@@ -180,9 +170,8 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 			if strings.Contains(line, order) && !strings.HasPrefix(line, "| ") {
 				t.Errorf("%s: a line that is not marked: %q", what, line)
 			}
-			if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == '\u2028' || r == '\u200b' || r >= 0xe0000 }); i >= 0 {
-				t.Errorf("%s: a character that does not show in %q", what, line)
-			}
+			i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == '\u2028' || r == '\u200b' || r >= 0xe0000 })
+			expect(t, i < 0, "%s: a character that does not show in %q", what, line)
 		}
 		for n := len(secret); n >= 12; n-- {
 			if strings.Contains(text, secret[:n]) {
@@ -190,19 +179,14 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 				break
 			}
 		}
-		if len(text) > 48<<10 || !utf8.ValidString(text) {
-			t.Errorf("%s: %d bytes", what, len(text))
-		}
+		expect(t, len(text) <= 48<<10 && utf8.ValidString(text), "%s: %d bytes", what, len(text))
 		return text
 	}
 	write("what\n"+order+"\n"+secret, body)
-	if text := check("hostile text"); !strings.Contains(text, "| end") || !strings.Contains(text, "REDACTED") {
-		t.Errorf("%s", text)
-	}
+	text := check("hostile text")
+	expect(t, strings.Contains(text, "| end") && strings.Contains(text, "REDACTED"), "%s", text)
 	write(strings.Repeat(order+"\n", 5000), strings.Repeat("é"+order+"\n", 40_000))
-	if text := check("a long text"); !strings.Contains(text, "cut off here") {
-		t.Error("a long text is not marked as cut")
-	}
+	expect(t, strings.Contains(check("a long text"), "cut off here"), "a long text is not marked as cut")
 	// A secret that is cut in two where the search for secrets ends, after
 	// text that vanishes.
 	for shift := range 5 {
@@ -223,14 +207,11 @@ func TestRecoverARefusedWrite(t *testing.T) {
 	secret := strings.Join([]string{"AKIA", "Q3EGRT7KPLNXW5ZC"}, "")
 	gate := rw.WithGate(ctx, rw.GateOfAgents)
 	for _, path := range []string{"one.env", "two.env"} {
-		if _, err := s.SafeWrite(gate, rw.SafeWriteRequest{Path: path, Content: []byte("first line\naws_access_key_id=" + secret + "\n")}); err == nil {
-			t.Fatal("the gate let a credential pass")
-		}
+		_, err := s.SafeWrite(gate, rw.SafeWriteRequest{Path: path, Content: []byte("first line\naws_access_key_id=" + secret + "\n")})
+		require(t, err != nil, "the gate let a credential pass")
 	}
 	list, err := s.DraftList(ctx, rw.DraftListRequest{})
-	if err != nil || len(list.Drafts) != 2 {
-		t.Fatal(list, err)
-	}
+	require(t, err == nil && len(list.Drafts) == 2, "%v %v", list, err)
 	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	for ref, path := range map[string]string{"": list.Drafts[0].Path, list.Drafts[1].DraftRef: list.Drafts[1].Path} {
 		args := map[string]string{}
@@ -244,9 +225,7 @@ func TestRecoverARefusedWrite(t *testing.T) {
 				t.Errorf("no line %q in\n%s", want, text)
 			}
 		}
-		if strings.Contains(text, secret) || strings.Contains(text, secret[4:]) || !strings.Contains(text, "rw_redact") {
-			t.Errorf("%s", text)
-		}
+		expect(t, !strings.Contains(text, secret) && !strings.Contains(text, secret[4:]) && strings.Contains(text, "rw_redact"), "%s", text)
 	}
 	for _, d := range list.Drafts {
 		must(s.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: d.DraftRef}))(t)
@@ -255,9 +234,8 @@ func TestRecoverARefusedWrite(t *testing.T) {
 	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "there.txt", Content: []byte("y")}); err == nil {
 		t.Fatal("created twice")
 	}
-	if text := p.prompt("recover_refused_write", nil); !strings.Contains(text, "there.txt: file_already_exists") {
-		t.Errorf("%s", text)
-	}
+	text := p.prompt("recover_refused_write", nil)
+	expect(t, strings.Contains(text, "there.txt: file_already_exists"), "%s", text)
 }
 
 // promptsNameTools: every tool that a prompt names is there, and one that is
@@ -273,9 +251,8 @@ func promptsNameTools(t *testing.T, s *rw.Store) {
 		for _, prompt := range mcpserver.Prompts() {
 			args := map[string]string{}
 			if prompt.Name == "leave_"+strings.TrimSuffix(without, "_write") { // is not offered
-				if _, problem := p.ask("prompts/get", map[string]any{"name": prompt.Name}); problem == nil {
-					t.Errorf("%s is offered without its tool", prompt.Name)
-				}
+				_, problem := p.ask("prompts/get", map[string]any{"name": prompt.Name})
+				expect(t, problem != nil, "%s is offered without its tool", prompt.Name)
 				continue
 			}
 			if prompt.Arguments[0].Required {
@@ -283,9 +260,7 @@ func promptsNameTools(t *testing.T, s *rw.Store) {
 			}
 			_, ours := material(p.prompt(prompt.Name, args))
 			for _, name := range named.FindAllString(strings.Join(ours, "\n"), -1) {
-				if !known[name] || name == "rw_"+without {
-					t.Errorf("%s names %s", prompt.Name, name)
-				}
+				expect(t, known[name] && name != "rw_"+without, "%s names %s", prompt.Name, name)
 			}
 		}
 	}
@@ -333,13 +308,9 @@ func livedIn(t testing.TB) (*rw.Store, string) {
 func read(p *peer, uri string) (text string, content map[string]any) {
 	p.t.Helper()
 	list, _ := p.must("resources/read", map[string]any{"uri": uri})["contents"].([]any)
-	if len(list) != 1 {
-		p.t.Fatalf("%s: %v", uri, list)
-	}
+	require(p.t, len(list) == 1, "%s: %v", uri, list)
 	content = list[0].(map[string]any)
-	if content["uri"] != uri {
-		p.t.Errorf("asked for %s, got %v", uri, content["uri"])
-	}
+	expect(p.t, content["uri"] == uri, "asked for %s, got %v", uri, content["uri"])
 	text, _ = content["text"].(string)
 	return text, content
 }
@@ -370,9 +341,7 @@ func TestNoAddressFitsTwoTemplates(t *testing.T) {
 				fits++
 			}
 		}
-		if fits > 1 {
-			t.Errorf("%s fits %d", uri, fits)
-		}
+		expect(t, fits <= 1, "%s fits %d", uri, fits)
 	}
 }
 
@@ -394,16 +363,12 @@ func resourcesHoldWhatTheStoreSays(t *testing.T, s *rw.Store, dir string) {
 				uri = "rw://file/" + filepath.Join(dir, "a.txt")
 			}
 			text, content := read(p, uri)
-			if text != want.text || content["mimeType"] != want.mime {
-				t.Errorf("%s: %v", uri, content)
-			}
+			expect(t, text == want.text && content["mimeType"] == want.mime, "%s: %v", uri, content)
 		}
-		if _, content := read(p, "rw://file/pixel.bin"); content["blob"] != "/wD+AA==" || content["mimeType"] != "application/octet-stream" {
-			t.Errorf("a binary: %v", content)
-		}
-		if text, _ := read(p, "rw://policy"); !strings.Contains(text, rw.ProtectedFiles()[0].Pattern) {
-			t.Errorf("the policy shows no protected files: %.300s", text)
-		}
+		_, content := read(p, "rw://file/pixel.bin")
+		expect(t, content["blob"] == "/wD+AA==" && content["mimeType"] == "application/octet-stream", "a binary: %v", content)
+		text, _ := read(p, "rw://policy")
+		expect(t, strings.Contains(text, rw.ProtectedFiles()[0].Pattern), "the policy shows no protected files: %.300s", text)
 		for uri, want := range map[string]map[string]any{
 			"rw://handoff":             {"handoff_path": "HANDOFF.md", "body": "Body of the handoff.\n"},
 			"rw://history/a.txt":       {"path": "a.txt", "more": false},
@@ -415,17 +380,11 @@ func resourcesHoldWhatTheStoreSays(t *testing.T, s *rw.Store, dir string) {
 		} {
 			text, content := read(p, uri)
 			var doc map[string]any
-			if json.Unmarshal([]byte(text), &doc) != nil || content["mimeType"] != "application/json" {
-				t.Errorf("%s: %v", uri, content)
-			}
+			expect(t, json.Unmarshal([]byte(text), &doc) == nil && content["mimeType"] == "application/json", "%s: %v", uri, content)
 			for k, v := range want {
-				if !cmp.Equal(doc[k], v) {
-					t.Errorf("%s: %s is %v, not %v", uri, k, doc[k], v)
-				}
+				expect(t, cmp.Equal(doc[k], v), "%s: %s is %v, not %v", uri, k, doc[k], v)
 			}
-			if strings.Contains(text, dir) {
-				t.Errorf("%s shows where the workspace is", uri)
-			}
+			expect(t, !strings.Contains(text, dir), "%s shows where the workspace is", uri)
 		}
 	})
 }
@@ -465,17 +424,15 @@ func TestResourceThatIsNotThere(t *testing.T) {
 					continue
 				}
 				text := problem["message"].(string)
-				if strings.Contains(text, dir) || strings.Contains(text, "/etc") || strings.Contains(text, "stranger") || !strings.Contains(text, "(") {
-					t.Errorf("%.60s: %s", uri, text)
-				}
+				expect(t, !strings.Contains(text, dir) && !strings.Contains(text, "/etc") && !strings.Contains(text, "stranger") && strings.Contains(text, "("),
+					"%.60s: %s", uri, text)
 			}
 		}
 	})
 	// Reading the resource does not use up the attempts of an agent.
 	_, err := s.HandoffRead(ctx, handoff.ReadRequest{})
-	if e := rw.AsError("", err); e.Detail != rw.ErrNotFound {
-		t.Errorf("rw_handoff_read after that: %v", e.Detail)
-	}
+	e := rw.AsError("", err)
+	expect(t, e.Detail == rw.ErrNotFound, "rw_handoff_read after that: %v", e.Detail)
 }
 
 // TestResourcesAreBounded: what is too long is cut or refused, and says which
@@ -493,23 +450,19 @@ func TestResourcesAreBounded(t *testing.T) {
 		save(t, s, "often.txt", fmt.Sprint(i))
 	}
 	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
-	if _, problem := p.ask("resources/read", map[string]any{"uri": "rw://file/big.txt"}); problem["code"] != -32603.0 || !strings.Contains(fmt.Sprint(problem["message"]), "rw_read") {
-		t.Errorf("a long file: %v", problem)
-	}
-	if text, _ := read(p, "rw://file/full.txt"); len(text) != 1<<20 {
-		t.Errorf("a file of just 1 MiB: %d bytes", len(text))
-	}
+	_, problem := p.ask("resources/read", map[string]any{"uri": "rw://file/big.txt"})
+	expect(t, problem["code"] == -32603.0 && strings.Contains(fmt.Sprint(problem["message"]), "rw_read"), "a long file: %v", problem)
+	text, _ := read(p, "rw://file/full.txt")
+	expect(t, len(text) == 1<<20, "a file of just 1 MiB: %d bytes", len(text))
 	for uri, tool := range map[string]string{
 		"rw://handoff": "rw_handoff_read", "rw://checkpoint/big": "rw_checkpoint_read", "rw://history/often.txt": "rw_history", "rw://journal": "rw_journal_tail",
 	} {
 		text, _ := read(p, uri)
 		var doc map[string]any
-		if err := json.Unmarshal([]byte(text), &doc); err != nil || !utf8.ValidString(text) {
-			t.Fatalf("%s: %v", uri, err)
-		}
-		if note, _ := doc["note"].(string); !strings.Contains(note, tool) || len(text) > 200<<10 {
-			t.Errorf("%s: %d bytes, note %q", uri, len(text), note)
-		}
+		err := json.Unmarshal([]byte(text), &doc)
+		require(t, err == nil && utf8.ValidString(text), "%s: %v", uri, err)
+		note, _ := doc["note"].(string)
+		expect(t, strings.Contains(note, tool) && len(text) <= 200<<10, "%s: %d bytes, note %q", uri, len(text), note)
 	}
 }
 
@@ -535,9 +488,8 @@ func resourcesNameTools(t *testing.T, s *rw.Store) {
 // us.
 func resourcesOfAHost(t *testing.T, s *rw.Store) {
 	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
-	if _, problem := p.ask("resources/read", map[string]any{"uri": "host://x"}); problem["code"] != -32002.0 {
-		t.Errorf("%v", problem)
-	}
+	_, problem := p.ask("resources/read", map[string]any{"uri": "host://x"})
+	expect(t, problem["code"] == -32002.0, "%v", problem)
 	p.must("resources/subscribe", map[string]any{"uri": "host://x"})
 }
 
@@ -546,9 +498,8 @@ func resourcesOfAClosedStore(t *testing.T, s *rw.Store) {
 	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	s.Close(ctx)
 	for _, uri := range []string{"rw://journal", "rw://handoff", "rw://file/a.txt", "rw://chunks/big", "rw://policy"} {
-		if _, problem := p.ask("resources/read", map[string]any{"uri": uri}); problem["code"] != -32603.0 || !strings.Contains(fmt.Sprint(problem["message"]), "store_closed") {
-			t.Errorf("%s: %v", uri, problem)
-		}
+		_, problem := p.ask("resources/read", map[string]any{"uri": uri})
+		expect(t, problem["code"] == -32603.0 && strings.Contains(fmt.Sprint(problem["message"]), "store_closed"), "%s: %v", uri, problem)
 	}
 }
 
@@ -566,9 +517,7 @@ func FuzzResourceAddress(f *testing.F) {
 	hidden := base64.StdEncoding.EncodeToString([]byte(secret))
 	f.Fuzz(func(t *testing.T, uri string) {
 		out := handled(t, srv, "resources/read", asJSON(map[string]any{"uri": uri}))
-		if strings.Contains(out, secret) || strings.Contains(out, hidden) || strings.Contains(out, "internal error") {
-			t.Fatalf("%q: %.300s", uri, out)
-		}
+		require(t, !strings.Contains(out, secret) && !strings.Contains(out, hidden) && !strings.Contains(out, "internal error"), "%q: %.300s", uri, out)
 		if strings.HasPrefix(uri, "rw://") && strings.Contains(out, filepath.Dir(dir)) && !strings.Contains(uri, filepath.Dir(dir)) {
 			t.Fatalf("%q shows where the workspace is: %.300s", uri, out)
 		}
@@ -602,9 +551,7 @@ func TestCompletions(t *testing.T) {
 		t.Fatal("the gate let a credential pass")
 	}
 	drafts, err := s.DraftList(ctx, rw.DraftListRequest{})
-	if err != nil || len(drafts.Drafts) != 1 {
-		t.Fatal(drafts, err)
-	}
+	require(t, err == nil && len(drafts.Drafts) == 1, "%v %v", drafts, err)
 	ref := drafts.Drafts[0].DraftRef
 	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
@@ -630,9 +577,8 @@ func TestCompletions(t *testing.T) {
 			{promptRef("resume_task"), "other", "", nil},
 			{promptRef("nobody"), "path", "", nil},
 		} {
-			if got, total, more := p.complete(c.ref, c.name, c.typed); !slices.Equal(got, c.want) || int(total) != len(c.want) || more {
-				t.Errorf("%v %s %q: %v of %v, more %v", c.ref, c.name, c.typed, got, total, more)
-			}
+			got, total, more := p.complete(c.ref, c.name, c.typed)
+			expect(t, slices.Equal(got, c.want) && int(total) == len(c.want) && !more, "%v %s %q: %v of %v, more %v", c.ref, c.name, c.typed, got, total, more)
 		}
 	})
 }
@@ -646,11 +592,9 @@ func TestCompletionsAreAtMostAHundred(t *testing.T) {
 	}
 	must(s.Tx(ctx, rw.TxRequest{Ops: ops}))(t)
 	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
-	if got, total, more := p.complete(template("rw://file/{+path}"), "path", "dir/"); len(got) != 100 || total != 150 || !more {
-		t.Errorf("%d of %v, more %v", len(got), total, more)
-	}
+	got, total, more := p.complete(template("rw://file/{+path}"), "path", "dir/")
+	expect(t, len(got) == 100 && total == 150 && more, "%d of %v, more %v", len(got), total, more)
 	s.Close(ctx)
-	if got, _, more := p.complete(template("rw://file/{+path}"), "path", "dir/"); len(got) != 0 || more {
-		t.Errorf("of a closed store: %v", got)
-	}
+	got, _, more = p.complete(template("rw://file/{+path}"), "path", "dir/")
+	expect(t, len(got) == 0 && !more, "of a closed store: %v", got)
 }

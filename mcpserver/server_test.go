@@ -69,9 +69,7 @@ func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage)
 		} `json:"result"`
 		Error json.RawMessage `json:"error"`
 	}
-	if err := json.Unmarshal([]byte(out), &m); err != nil || m.Error != nil {
-		t.Fatalf("%s %s: a protocol error %s", name, args, out)
-	}
+	require(t, json.Unmarshal([]byte(out), &m) == nil && m.Error == nil, "%s %s: a protocol error %s", name, args, out)
 	if doc = m.Result.StructuredContent; doc == nil && len(m.Result.Content) > 0 { // a brief reply
 		doc = []byte(m.Result.Content[0].Text)
 	}
@@ -81,13 +79,11 @@ func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage)
 // conforms checks a reply against the output schema, and the envelope.
 func conforms(t testing.TB, tool mcpserver.ToolInfo, doc []byte, isError bool) {
 	t.Helper()
-	if err := compiled(t, tool.Output).Validate(doc); err != nil {
-		t.Fatalf("%s: %v: %s", tool.Name, err, doc)
-	}
+	err := compiled(t, tool.Output).Validate(doc)
+	require(t, err == nil, "%s: %v: %s", tool.Name, err, doc)
 	if isError {
-		if err := spec.Validate("errors", doc); err != nil {
-			t.Fatalf("%s: %v: %s", tool.Name, err, doc)
-		}
+		err := spec.Validate("errors", doc)
+		require(t, err == nil, "%s: %v: %s", tool.Name, err, doc)
 	}
 }
 
@@ -149,9 +145,7 @@ func TestTableIsTheStore(t *testing.T) {
 	tools := map[string]bool{}
 	for _, tool := range mcpserver.Table() {
 		tools[tool.Name] = true
-		if len(strings.Split(tool.Description, ". ")) < 3 {
-			t.Errorf("%s: the description is too short for an agent", tool.Name)
-		}
+		expect(t, len(strings.Split(tool.Description, ". ")) >= 3, "%s: the description is too short for an agent", tool.Name)
 	}
 	st := reflect.TypeFor[*rw.Store]()
 	methods := 1 // claim: Claim, Renew, Release and Claims
@@ -162,15 +156,11 @@ func TestTableIsTheStore(t *testing.T) {
 		}
 		name := snake(m.Name)
 		if operator[name] || around[name] {
-			if tools[name] {
-				t.Errorf("agents can %s", name)
-			}
+			expect(t, !tools[name], "agents can %s", name)
 			continue
 		}
 		methods++
-		if !tools[name] {
-			t.Errorf("%s is no tool", name)
-		}
+		expect(t, tools[name], "%s is no tool", name)
 	}
 	equal(t, methods, len(tools), "methods,  tools")
 }
@@ -199,9 +189,8 @@ func TestRateLimit(t *testing.T) {
 			passed++
 		}
 	}
-	if most := 2 + int(time.Since(start)/time.Second); passed < 2 || passed > most {
-		t.Errorf("%d of 50 calls passed, at most %d may", passed, most)
-	}
+	most := 2 + int(time.Since(start)/time.Second)
+	expect(t, passed >= 2 && passed <= most, "%d of 50 calls passed, at most %d may", passed, most)
 }
 
 func TestInProcessClient(t *testing.T) {
@@ -211,22 +200,17 @@ func TestInProcessClient(t *testing.T) {
 		must(c.Initialize(ctx, mcp.InitializeRequest{}))(t)
 		list := must(c.ListTools(ctx, mcp.ListToolsRequest{}))(t)
 		for _, tool := range list.Tools {
-			if want := map[bool]string{false: "rw_", true: "rw."}[dotted]; !strings.HasPrefix(tool.Name, want) {
-				t.Errorf("listed as %s", tool.Name)
-			}
+			expect(t, strings.HasPrefix(tool.Name, map[bool]string{false: "rw_", true: "rw."}[dotted]), "listed as %s", tool.Name)
 		}
 		for _, name := range []string{"rw_describe", "rw.describe"} {
 			var req mcp.CallToolRequest
 			req.Params.Name = name
-			if res, err := c.CallTool(ctx, req); err != nil || res.IsError {
-				t.Errorf("%s: %v", name, err)
-			}
+			res, err := c.CallTool(ctx, req)
+			expect(t, err == nil && !res.IsError, "%s: %v", name, err)
 		}
 		c.Close()
 	}
-	if len(mcpserver.Instructions) > 1024 {
-		t.Errorf("the instructions are %d bytes long", len(mcpserver.Instructions))
-	}
+	expect(t, len(mcpserver.Instructions) <= 1024, "the instructions are %d bytes long", len(mcpserver.Instructions))
 }
 
 func TestMain(m *testing.M) {
@@ -234,8 +218,19 @@ func TestMain(m *testing.M) {
 	testbed.Main(m)
 }
 
-// noErr and must check errors, as testbed describes.
-var noErr = testbed.NoErr
+// noErr, isErr and must check errors, equal and mustEqual values, expect and require
+// conditions, as testbed describes.
+var noErr, isErr = testbed.NoErr, testbed.IsErr
+
+func expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	testbed.Expect(t, ok, format, args...)
+}
+
+func require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	testbed.Require(t, ok, format, args...)
+}
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
 
@@ -301,19 +296,15 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 		} {
 			result, problem := p.ask(method, params)
 			texts += fmt.Sprint(problem)
-			if result != nil || problem["code"] != float64(mcp.INTERNAL_ERROR) {
-				t.Errorf("%s: %v %v", method, result, problem)
-			}
+			expect(t, result == nil && problem["code"] == float64(mcp.INTERNAL_ERROR), "%s: %v %v", method, result, problem)
 		}
-		if _, problem := p.ask("resources/read", map[string]any{"uri": "host://many/x"}); problem == nil {
-			t.Error("the template answered")
-		}
+		_, problem := p.ask("resources/read", map[string]any{"uri": "host://many/x"})
+		expect(t, problem != nil, "the template answered")
 		if strings.Contains(texts+logs.String(), "secret") || !strings.Contains(t.Name(), "/http") && strings.Count(logs.String(), "panicked") < 6 { // that of HTTP has a logger of its own
 			t.Errorf("%s\n%s", texts, logs)
 		}
-		if doc := p.tool("rw_describe", map[string]any{}, nil); doc["isError"] == true {
-			t.Errorf("the next call: %v", doc)
-		}
+		doc := p.tool("rw_describe", map[string]any{}, nil)
+		expect(t, doc["isError"] != true, "the next call: %v", doc)
 	})
 }
 
@@ -334,9 +325,7 @@ func TestAPanicOutsideOfHandlersIsAnswered(t *testing.T) {
 	if len(lines) != 2 || !strings.Contains(lines[0], `"id":12345678901234567,"error":{"code":-32603`) || !strings.Contains(lines[1], `"ok":true`) {
 		t.Errorf("%s", out.String())
 	}
-	if strings.Contains(out.String()+logs.String(), "secret") || strings.Count(logs.String(), "panicked") != 2 {
-		t.Errorf("%s\n%s", out.String(), logs)
-	}
+	expect(t, !strings.Contains(out.String()+logs.String(), "secret") && strings.Count(logs.String(), "panicked") == 2, "%s\n%s", out.String(), logs)
 }
 
 // TestAServerOfTheHostSurvivesPanicsToo: NewHTTP takes any server, and
@@ -347,9 +336,7 @@ func TestAServerOfTheHostSurvivesPanicsToo(t *testing.T) {
 		return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
 	}})...)
 	doc, isError := reply(t, s, "rw_read", []byte(`{}`))
-	if !isError || !strings.Contains(string(doc), "internal_error") || strings.Contains(string(doc), "secret") {
-		t.Errorf("%s", doc)
-	}
+	expect(t, isError && strings.Contains(string(doc), "internal_error") && !strings.Contains(string(doc), "secret"), "%s", doc)
 	hostile(s)
 	h := must(mcpserver.NewHTTP(s, &mcpserver.HTTPOptions{NoAuth: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}))(t)
 	defer h.Shutdown(ctx)
@@ -359,9 +346,7 @@ func TestAServerOfTheHostSurvivesPanicsToo(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"host_tool"}}`,
 	} {
 		got := fmt.Sprint(jsonOf(t, s.HandleMessage(ctx, []byte(m))))
-		if !strings.Contains(got, "internal") || strings.Contains(got, "secret") {
-			t.Errorf("%s", got)
-		}
+		expect(t, strings.Contains(got, "internal") && !strings.Contains(got, "secret"), "%s", got)
 	}
 }
 
@@ -381,9 +366,8 @@ func TestRowsNameModelTurnAndTrace(t *testing.T) {
 		text, _, _ := briefly(t, s, "rw_journal_tail", `{"n":1}`)
 		via := is(t, text, "entries").([]any)[0].(map[string]any)["via"].(map[string]any)
 		for field, want := range map[string]string{"model": c.model, "turn": c.turn, "trace": c.trace} {
-			if got, _ := via[field].(string); got != want && !(want == "<nil>" && via[field] == nil) {
-				t.Errorf("%s: %s is %v", name, field, via[field])
-			}
+			got, _ := via[field].(string)
+			expect(t, got == want || want == "<nil>" && via[field] == nil, "%s: %s is %v", name, field, via[field])
 		}
 	}
 }
@@ -393,9 +377,7 @@ func list(t testing.TB, s *server.MCPServer) []mcp.Tool {
 	t.Helper()
 	out := s.HandleMessage(ctx, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 	res, ok := out.(mcp.JSONRPCResponse)
-	if !ok {
-		t.Fatalf("tools/list: %v", out)
-	}
+	require(t, ok, "tools/list: %v", out)
 	data := must(json.Marshal(res.Result))(t)
 	var doc struct{ Tools []mcp.Tool }
 	noErr(t, json.Unmarshal(data, &doc))
@@ -442,19 +424,14 @@ func TestHostChangesTools(t *testing.T) {
 	})
 	got := names(list(t, s))
 	for _, want := range []string{"write_file", "rw_read", "rw_edit", "rw_move", "host_tool"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%s is not listed: %v", want, got)
-		}
+		expect(t, slices.Contains(got, want), "%s is not listed: %v", want, got)
 	}
 	for _, gone := range []string{"rw_safe_write", "rw_delete", "rw_unknown"} {
-		if slices.Contains(got, gone) {
-			t.Errorf("%s is listed", gone)
-		}
+		expect(t, !slices.Contains(got, gone), "%s is listed", gone)
 	}
 	for _, name := range []string{"write_file", "rw_safe_write", "rw.safe_write"} {
-		if doc, isError := reply(t, s, name, json.RawMessage(`{"path":"a.txt","content":"x","mode":"overwrite"}`)); isError {
-			t.Errorf("%s: %s", name, doc)
-		}
+		doc, isError := reply(t, s, name, json.RawMessage(`{"path":"a.txt","content":"x","mode":"overwrite"}`))
+		expect(t, !isError, "%s: %s", name, doc)
 	}
 	if doc, _ := reply(t, s, "host_tool", json.RawMessage(`{"name":"argument of the host"}`)); !strings.Contains(string(doc), "argument of the host") {
 		t.Errorf("the host's tool: %s", doc)
@@ -463,9 +440,7 @@ func TestHostChangesTools(t *testing.T) {
 		t.Errorf("wrapped %d times", wrapped)
 	}
 	doc, isError := reply(t, s, "rw_delete", json.RawMessage(`{"path":"a.txt"}`))
-	if !isError || !strings.Contains(string(doc), "unknown_tool") {
-		t.Errorf("a filtered tool: %s", doc)
-	}
+	expect(t, isError && strings.Contains(string(doc), "unknown_tool"), "a filtered tool: %s", doc)
 	if doc, _ := reply(t, s, "write_file", json.RawMessage(`{"path":"a.txt","content":"y"}`)); !strings.Contains(string(doc), `"tool":"write_file"`) {
 		t.Errorf("the envelope has another name: %s", doc)
 	}
@@ -475,12 +450,10 @@ func TestHostChangesTools(t *testing.T) {
 func TestToolsForAnotherServer(t *testing.T) {
 	s := server.NewMCPServer("another server", "1")
 	s.AddTools(mcpserver.Tools(openStore(t), &mcpserver.Options{Tier: mcpserver.Core})...)
-	if got := names(list(t, s)); len(got) != 7 {
-		t.Errorf("%v", got)
-	}
-	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x"}`)); isError {
-		t.Errorf("%s", doc)
-	}
+	got := names(list(t, s))
+	expect(t, len(got) == 7, "%v", got)
+	doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x"}`))
+	expect(t, !isError, "%s", doc)
 }
 
 func rootsOf(dirs ...string) any {
@@ -553,9 +526,7 @@ func TestRootsOnlyWarn(t *testing.T) {
 	}
 	// The clients are gone, and so is what they said.
 	p := join(t, (*peer).stdio, srv)
-	if saysOutside(p) || len(p.got("roots/list")) > 0 {
-		t.Error("a client without roots is asked or warned")
-	}
+	expect(t, !saysOutside(p) && len(p.got("roots/list")) == 0, "a client without roots is asked or warned")
 	rootsInProcess(t, srv)
 }
 

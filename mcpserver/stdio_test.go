@@ -85,9 +85,7 @@ func TestEveryBadMessageIsAnsweredUnderItsID(t *testing.T) {
 			ID    json.RawMessage
 			Error *struct{ Code json.RawMessage }
 		}
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("%v: %s", err, line)
-		}
+		noErr(t, json.Unmarshal([]byte(line), &m), line)
 		if strings.HasPrefix(string(m.ID), `"after `) {
 			byPing[string(m.ID)], since = since, nil
 			continue
@@ -146,9 +144,7 @@ func TestRepliesCarryTheNumberThatCame(t *testing.T) {
 		got[string(m.ID)]++
 	}
 	for _, id := range ids {
-		if got[id] != 3 {
-			t.Errorf("%s: %d replies; all: %v", id, got[id], got)
-		}
+		expect(t, got[id] == 3, "%s: %d replies; all: %v", id, got[id], got)
 	}
 }
 
@@ -161,9 +157,7 @@ func TestOneIDTwiceIsAnsweredTwice(t *testing.T) {
 		in += `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"` + path + `","content":"x"}}}` + "\n"
 	}
 	lines := talk(t, in)
-	if len(lines) != 2 || !strings.Contains(lines[0], `"path":"a"`) || !strings.Contains(lines[1], `"path":"b"`) {
-		t.Errorf("%v", lines)
-	}
+	expect(t, len(lines) == 2 && strings.Contains(lines[0], `"path":"a"`) && strings.Contains(lines[1], `"path":"b"`), "%v", lines)
 }
 
 // TestALineThatIsTooLongIsAnsweredUnderItsID: wherever clients write the id,
@@ -178,13 +172,9 @@ func TestALineThatIsTooLongIsAnsweredUnderItsID(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	lines := talk(t, in)
 	mustEqual(t, len(lines), 4, "lines")
-	if !strings.Contains(lines[0], "smaller parts") {
-		t.Errorf("no way out: %.500s", lines[0])
-	}
+	expect(t, strings.Contains(lines[0], "smaller parts"), "no way out: %.500s", lines[0])
 	for i, want := range []string{`"id":"front","error":{"code":-32600`, `"id":4711,"error":{"code":-32600`, `"id":null,"error":{"code":-32600`, `"id":1,"result"`} {
-		if !strings.Contains(lines[i], want) || len(lines[i]) > 1000 {
-			t.Errorf("line %d: %.300s", i, lines[i])
-		}
+		expect(t, strings.Contains(lines[i], want) && len(lines[i]) <= 1000, "line %d: %.300s", i, lines[i])
 	}
 }
 
@@ -246,13 +236,9 @@ func TestCallsThatHangHideNoLaterMessage(t *testing.T) {
 	for range 64 - 16 - 1 {
 		m := w.read()
 		seen[m["id"]] = true
-		if text := fmt.Sprint(m["result"]); !strings.Contains(text, "seen") {
-			t.Errorf("%v", m)
-		}
+		expect(t, strings.Contains(fmt.Sprint(m["result"]), "seen"), "%v", m)
 	}
-	if seen[float64(64)] || seen[float64(1)] || len(seen) != 47 {
-		t.Errorf("answered: %v", seen)
-	}
+	expect(t, !seen[float64(64)] && !seen[float64(1)] && len(seen) == 47, "answered: %v", seen)
 	for i := range 15 {
 		w.cancel(i + 2)
 	}
@@ -285,9 +271,8 @@ func TestReadingCallsThatAskHideNoAnswers(t *testing.T) {
 		w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{}}}`, id)
 	}
 	for range 40 {
-		if m := w.read(); !strings.Contains(fmt.Sprint(m["result"]), "true") {
-			t.Errorf("%v", m)
-		}
+		m := w.read()
+		expect(t, strings.Contains(fmt.Sprint(m["result"]), "true"), "%v", m)
 	}
 }
 
@@ -324,20 +309,16 @@ func TestAFloodAfterAHangingWriteIsRefused(t *testing.T) {
 		}
 		refused++
 		res, _ := m["result"].(map[string]any)
-		if res["isError"] != true || reasonOf(t, res) != "rate_limited" {
-			t.Fatalf("%v", m)
-		}
+		require(t, res["isError"] == true && reasonOf(t, res) == "rate_limited", "%v", m)
 	}
 	equal(t, refused, flood-1023, "calls were refused")
 	w.cancel(1)
 	for i := range flood - refused {
-		if m := w.read(); m["id"] != float64(2+i) || !strings.Contains(fmt.Sprint(m["result"]), "changed") {
-			t.Fatalf("reply %d: %v", i, m)
-		}
+		m := w.read()
+		require(t, m["id"] == float64(2+i) && strings.Contains(fmt.Sprint(m["result"]), "changed"), "reply %d: %v", i, m)
 	}
-	if res := w.result(w.call("change", map[string]any{})); !strings.Contains(fmt.Sprint(res), "changed") {
-		t.Errorf("the call after it: %v", res)
-	}
+	res := w.result(w.call("change", map[string]any{}))
+	expect(t, strings.Contains(fmt.Sprint(res), "changed"), "the call after it: %v", res)
 }
 
 // edited calls rw_edit and returns the reply.
@@ -373,9 +354,8 @@ func TestGateSeesEditsInEveryEncoding(t *testing.T) {
 		file := filepath.Join(dir, name+".txt")
 		noErr(t, os.WriteFile(file, []byte(text), 0o644))
 		reply, isError := edited(t, s, name+".txt", "x", secret, name, "")
-		if now, _ := os.ReadFile(file); !isError || reply["error"] != "blocked" || string(now) != text {
-			t.Errorf("%s: %v, and the file is %q", name, reply, now)
-		}
+		now, _ := os.ReadFile(file)
+		expect(t, isError && reply["error"] == "blocked" && string(now) == text, "%s: %v, and the file is %q", name, reply, now)
 	}
 }
 
@@ -386,12 +366,10 @@ func TestEncodingsOfTheSchema(t *testing.T) {
 		return schema.Words(f.Tag.Get("enum"))
 	}
 	list := edit.Encodings()
-	if got := enum(rw.EditRequest{}); !slices.Equal(got, list) {
-		t.Errorf("%v, want %v", got, list)
-	}
-	if got := enum(rw.TxOp{}); !slices.Equal(got, slices.Insert(list, 1, "base64")) {
-		t.Errorf("%v", got)
-	}
+	got := enum(rw.EditRequest{})
+	expect(t, slices.Equal(got, list), "%v, want %v", got, list)
+	got = enum(rw.TxOp{})
+	expect(t, slices.Equal(got, slices.Insert(list, 1, "base64")), "%v", got)
 }
 
 // TestReadInTheEncodingOfTheFile reads files that are not UTF-8 page by page over
@@ -404,9 +382,7 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 		t.Helper()
 		doc := must(json.Marshal(args))(t)
 		text, isError, _ := briefly(t, s, "rw_read", string(doc))
-		if len(text) > 26<<10 {
-			t.Errorf("a page of %d bytes", len(text))
-		}
+		expect(t, len(text) <= 26<<10, "a page of %d bytes", len(text))
 		var reply map[string]any
 		noErr(t, json.Unmarshal([]byte(text), &reply))
 		return reply, isError
@@ -435,44 +411,36 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 			if c.asks {
 				reply, isError := read(t, args)
 				about, _ := reply["context"].(map[string]any)
-				if hint, _ := about["hint"].(string); !isError || about["reason"] != "not_valid_utf8" || !strings.Contains(hint, "base64") || reply["content"] != nil {
-					t.Fatalf("%v", reply)
-				}
+				hint, _ := about["hint"].(string)
+				require(t, isError && about["reason"] == "not_valid_utf8" && strings.Contains(hint, "base64") && reply["content"] == nil, "%v", reply)
 				args["encoding"] = c.name
 			}
 			got, pages, line := "", 0, 1.0
 			for more := true; more; pages++ {
 				reply, isError := read(t, args)
-				if isError || reply["encoding"] != c.name || reply["bytes"] != float64(len(raw)) || reply["first_line"] != line {
-					t.Fatalf("page %d: %.300v", pages, reply)
-				}
+				require(t, !isError && reply["encoding"] == c.name && reply["bytes"] == float64(len(raw)) && reply["first_line"] == line,
+					"page %d: %.300v", pages, reply)
 				got, line = got+reply["content"].(string), reply["last_line"].(float64)+1
 				if more = reply["truncated"].(bool); more {
-					if head, err := c.encode(got); err != nil || reply["next_offset"] != float64(len(head)) {
-						t.Fatalf("page %d goes on at %v, not at %d", pages, reply["next_offset"], len(head))
-					}
+					head, err := c.encode(got)
+					require(t, err == nil && reply["next_offset"] == float64(len(head)), "page %d goes on at %v, not at %d", pages, reply["next_offset"], len(head))
 				}
 				args["offset"] = reply["next_offset"]
 			}
-			if got != want || pages < 3 {
-				t.Fatalf("%d pages, %d bytes of %d", pages, len(got), len(want))
-			}
+			require(t, got == want && pages >= 3, "%d pages, %d bytes of %d", pages, len(got), len(want))
 			old := strings.TrimSpace(fmt.Sprintf(c.line, 1234))
 			if reply, isError := edited(t, s, path, old, old+" 2", map[bool]string{true: c.name}[c.asks], ""); isError {
 				t.Errorf("what was read cannot be edited: %v", reply)
 			}
 			next, _ := c.encode(strings.Replace(want, old, old+" 2", 1))
-			if now, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(now) != next {
-				t.Errorf("%v, %d bytes, want %d", err, len(now), len(next))
-			}
+			now, err := os.ReadFile(filepath.Join(dir, path))
+			expect(t, err == nil && string(now) == next, "%v, %d bytes, want %d", err, len(now), len(next))
 			reply, isError := read(t, map[string]any{"path": path, "encoding": "base64", "max_bytes": 64})
-			if data, err := base64.StdEncoding.DecodeString(reply["content"].(string)); isError || err != nil || string(data) != next[:64] || reply["encoding"] != "base64" {
-				t.Errorf("%v", reply)
-			}
+			data, err := base64.StdEncoding.DecodeString(reply["content"].(string))
+			expect(t, !isError && err == nil && string(data) == next[:64] && reply["encoding"] == "base64", "%v", reply)
 			reply, isError = read(t, map[string]any{"path": path, "encoding": c.name, "max_bytes": 40, "offset": 3})
-			if back, err := c.encode(reply["content"].(string)); isError || err != nil || len(back) > 42 || !strings.Contains(next, strings.TrimPrefix(back, "\xff\xfe")) {
-				t.Errorf("a piece: %v", reply)
-			}
+			back, err := c.encode(reply["content"].(string))
+			expect(t, !isError && err == nil && len(back) <= 42 && strings.Contains(next, strings.TrimPrefix(back, "\xff\xfe")), "a piece: %v", reply)
 		})
 	}
 	for name, raw := range map[string]string{"image.png": "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x81", "damaged.txt": "gr\u00fc\u00dfe an alle\n\xfc\xfd\xfe\x81\xfc\n"} {
@@ -482,12 +450,10 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 				continue // any such bytes are characters
 			}
 			reply, isError := read(t, map[string]any{"path": name, "encoding": encoding})
-			if about, _ := reply["context"].(map[string]any); !isError || about["reason"] != "not_valid_utf8" {
-				t.Errorf("%s as %s: %v", name, encoding, reply)
-			}
+			about, _ := reply["context"].(map[string]any)
+			expect(t, isError && about["reason"] == "not_valid_utf8", "%s as %s: %v", name, encoding, reply)
 		}
 	}
-	if reply, isError := read(t, map[string]any{"path": "image.png", "encoding": "latin-9"}); !isError || reply["suggested_action"] != "fix_call" {
-		t.Errorf("an encoding that there is not: %v", reply)
-	}
+	reply, isError := read(t, map[string]any{"path": "image.png", "encoding": "latin-9"})
+	expect(t, isError && reply["suggested_action"] == "fix_call", "an encoding that there is not: %v", reply)
 }

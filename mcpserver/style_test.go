@@ -25,9 +25,8 @@ func TestColorsAreThoseOfTheReport(t *testing.T) {
 		_, text, _ := strings.Cut(page, "<"+tag+">")
 		text, _, _ = strings.Cut(text, "</"+tag+">")
 		sum := sha256.Sum256([]byte(text))
-		if !strings.Contains(res.Header.Get("Content-Security-Policy"), tag+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
-			t.Errorf("the policy does not name the %s of the page", tag)
-		}
+		expect(t, strings.Contains(res.Header.Get("Content-Security-Policy"), tag+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'"),
+			"the policy does not name the %s of the page", tag)
 		return text
 	}
 	themes := func(css string) [][]string {
@@ -39,22 +38,15 @@ func TestColorsAreThoseOfTheReport(t *testing.T) {
 	}
 	style := part("style")
 	theirs, mine := themes(string(must(os.ReadFile("../report/page.css"))(t))), themes(style)
-	if len(mine) != 2 {
-		t.Fatalf("%d themes", len(mine))
-	}
+	mustEqual(t, len(mine), 2, "themes")
 	for i, theme := range mine {
 		for _, color := range theme {
-			if len(theme) < 10 || !slices.Contains(theirs[i], color) {
-				t.Errorf("theme %d: %s", i, color)
-			}
+			expect(t, len(theme) >= 10 && slices.Contains(theirs[i], color), "theme %d: %s", i, color)
 		}
 	}
 	for _, m := range regexp.MustCompile(`var\((--[a-z0-9-]+)\)`).FindAllStringSubmatch(style, -1) {
-		if !strings.Contains(strings.Join(mine[0], ""), m[1]+":") {
-			t.Errorf("no theme has %s", m[1])
-		}
+		expect(t, strings.Contains(strings.Join(mine[0], ""), m[1]+":"), "no theme has %s", m[1])
 	}
-	if script := part("script"); strings.Contains(page, "((s") || strings.Contains(script, "innerHTML") || strings.Contains(script, "eval(") {
-		t.Error("the page is not whole")
-	}
+	script := part("script")
+	expect(t, !strings.Contains(page, "((s") && !strings.Contains(script, "innerHTML") && !strings.Contains(script, "eval("), "the page is not whole")
 }

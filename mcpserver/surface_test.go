@@ -33,15 +33,13 @@ func TestSurfaceIsAlwaysTheSameBytes(t *testing.T) {
 	t.Parallel()
 	first := must(mcpserver.Surface())(t)
 	for range 5 {
-		if again, err := mcpserver.Surface(); err != nil || !bytes.Equal(first, again) {
-			t.Fatalf("another surface, %v", err)
-		}
+		again, err := mcpserver.Surface()
+		require(t, err == nil && bytes.Equal(first, again), "another surface, %v", err)
 	}
 	doc := current(t)
 	sorted := func(what string, list []string) {
-		if len(list) < 2 || !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) {
-			t.Errorf("%s are not in order, or there twice: %v", what, list)
-		}
+		expect(t, len(list) >= 2 && slices.IsSorted(list) && len(slices.Compact(slices.Clone(list))) == len(list),
+			"%s are not in order, or there twice: %v", what, list)
 	}
 	sorted("tools", allOf(doc.Tools, func(t surface.Tool) string { return t.Name }))
 	sorted("details", allOf(doc.Details, func(d surface.Detail) string { return d.Name }))
@@ -50,9 +48,7 @@ func TestSurfaceIsAlwaysTheSameBytes(t *testing.T) {
 	sorted("resources", allOf(doc.Resources, func(r surface.Resource) string { return r.URI }))
 	sorted("prompts", allOf(doc.Prompts, func(p surface.Prompt) string { return p.Name }))
 	for _, d := range doc.Details {
-		if d.Hint == "" || d.Kind == "" || d.Action == "" || d.Reason == "" {
-			t.Errorf("%+v says too little", d)
-		}
+		expect(t, d.Hint != "" && d.Kind != "" && d.Action != "" && d.Reason != "", "%+v says too little", d)
 	}
 }
 
@@ -69,9 +65,7 @@ func ask(t testing.TB, s *server.MCPServer, method string) []byte {
 	t.Helper()
 	out := handled(t, s, method, "{}")
 	var m struct{ Result, Error json.RawMessage }
-	if err := json.Unmarshal([]byte(out), &m); err != nil || m.Error != nil {
-		t.Fatalf("%s: %s", method, out)
-	}
+	require(t, json.Unmarshal([]byte(out), &m) == nil && m.Error == nil, "%s: %s", method, out)
 	return m.Result
 }
 
@@ -124,9 +118,8 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 		codes[c.Name] = c.Number
 	}
 	equal(t, cmp.Diff(codes, d.Codes), "", "codes")
-	if d.Surface.SchemaVersion != doc.SchemaVersion || len(d.Surface.Tools) != len(doc.Tools) {
-		t.Errorf("describe names %s with %d tools", d.Surface.SchemaVersion, len(d.Surface.Tools))
-	}
+	expect(t, d.Surface.SchemaVersion == doc.SchemaVersion && len(d.Surface.Tools) == len(doc.Tools),
+		"describe names %s with %d tools", d.Surface.SchemaVersion, len(d.Surface.Tools))
 }
 
 // squeezed is JSON without blanks.
@@ -165,9 +158,7 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 		}
 	}
 	for _, r := range doc.Resources {
-		if r.Title == "" || r.Description == "" {
-			t.Errorf("%+v", r)
-		}
+		expect(t, r.Title != "" && r.Description != "", "%+v", r)
 	}
 }
 
@@ -217,16 +208,11 @@ func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {
 	declaredNames := map[string]bool{}
 	for _, v := range surface.Environment() {
 		declaredNames[v.Name] = true
-		if v.Flag != "" && !flags[v.Flag] {
-			t.Errorf("%s: the command has no flag %s", v.Name, v.Flag)
-		}
-		if len(v.Meaning) < 10 || !strings.HasSuffix(v.Meaning, ".") {
-			t.Errorf("%s: %q says too little", v.Name, v.Meaning)
-		}
+		expect(t, v.Flag == "" || flags[v.Flag], "%s: the command has no flag %s", v.Name, v.Flag)
+		expect(t, len(v.Meaning) >= 10 && strings.HasSuffix(v.Meaning, "."), "%s: %q says too little", v.Name, v.Meaning)
 	}
-	if diff := cmp.Diff(declaredNames, read); diff != "" || len(declaredNames) < 6 {
-		t.Errorf("internal/surface/document.go and the command differ: %s", diff)
-	}
+	diff := cmp.Diff(declaredNames, read)
+	expect(t, diff == "" && len(declaredNames) >= 6, "internal/surface/document.go and the command differ: %s", diff)
 }
 
 // TestEveryWarningIsInTheSurface: a reason that the code can give is declared.
@@ -236,17 +222,11 @@ func TestEveryWarningIsInTheSurface(t *testing.T) {
 	known := map[string]bool{}
 	for _, w := range current(t).Warnings {
 		known[w.Name] = true
-		if w.Hint == "" {
-			t.Errorf("%s has no hint", w.Name)
-		}
+		expect(t, w.Hint != "", "%s has no hint", w.Name)
 	}
-	if len(declared) < 20 || len(declared) != len(known) {
-		t.Errorf("%d warnings are declared, %d are in the surface", len(declared), len(known))
-	}
+	expect(t, len(declared) >= 20 && len(declared) == len(known), "%d warnings are declared, %d are in the surface", len(declared), len(known))
 	for _, m := range declared {
-		if !known[string(m[1])] {
-			t.Errorf("%s is not in the surface", m[1])
-		}
+		expect(t, known[string(m[1])], "%s is not in the surface", m[1])
 	}
 }
 
@@ -353,18 +333,15 @@ func (s *strict) walk(at string, v any, within bool) {
 		return
 	}
 	for key := range m {
-		if !slices.Contains(keywords, key) {
-			s.t.Errorf("%s: the keyword %s is not one of ours", at, key)
-		}
+		expect(s.t, slices.Contains(keywords, key), "%s: the keyword %s is not one of ours", at, key)
 	}
 	if m["type"] == nil && m["anyOf"] == nil && m["const"] == nil && !within {
 		s.t.Errorf("%s: no type", at)
 	}
 	types, _ := m["type"].([]any)
 	if m["type"] == "array" || slices.Contains(types, any("array")) {
-		if _, ok := m["items"].(map[string]any); !ok {
-			s.t.Errorf("%s: an array that does not say what it holds", at)
-		}
+		_, ok := m["items"].(map[string]any)
+		expect(s.t, ok, "%s: an array that does not say what it holds", at)
 	}
 	if m["type"] == "object" || slices.Contains(types, any("object")) {
 		s.object(at, m, within)
@@ -418,9 +395,7 @@ func TestSchemasAreStrict(t *testing.T) {
 		}
 	}
 	for at := range open {
-		if !s.seen[at] {
-			t.Errorf("%s is not open any more; take it off the list", at)
-		}
+		expect(t, s.seen[at], "%s is not open any more; take it off the list", at)
 	}
 }
 
@@ -429,12 +404,9 @@ func TestSchemasAreStrict(t *testing.T) {
 func TestNamesAndWordsFitClients(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z][a-z0-9_]{1,60}$`)
 	for _, tool := range current(t).Tools {
-		if !form.MatchString(tool.Name) || strings.Contains(tool.Name, "__") {
-			t.Errorf("%s is a name that some clients refuse", tool.Name)
-		}
-		if len(tool.Description) > 1024 || tool.Title == "" || len(tool.Title) > 60 {
-			t.Errorf("%s: a description of %d bytes, a title of %d", tool.Name, len(tool.Description), len(tool.Title))
-		}
+		expect(t, form.MatchString(tool.Name) && !strings.Contains(tool.Name, "__"), "%s is a name that some clients refuse", tool.Name)
+		expect(t, len(tool.Description) <= 1024 && tool.Title != "" && len(tool.Title) <= 60,
+			"%s: a description of %d bytes, a title of %d", tool.Name, len(tool.Description), len(tool.Title))
 	}
 }
 
@@ -446,9 +418,7 @@ func portable(t *testing.T, raw json.RawMessage, draft *jsonschema.Draft) *jsons
 	c.DefaultDraft(draft)
 	noErr(t, c.AddResource("mem:schema", doc))
 	s, err := c.Compile("mem:schema")
-	if err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	require(t, err == nil, "%v: %s", err, raw)
 	return s
 }
 
@@ -493,9 +463,7 @@ func TestValidatorsAgree(t *testing.T) {
 			}
 		}
 	}
-	if conform < 100 {
-		t.Errorf("only %d documents conformed to anything", conform)
-	}
+	expect(t, conform >= 100, "only %d documents conformed to anything", conform)
 }
 
 // TestSizesOfTheList bounds what a client pays for the list of tools before it
@@ -519,14 +487,11 @@ func TestSizesOfTheList(t *testing.T) {
 			one := must(json.Marshal(map[string]any{"name": tool.Name, "description": tool.Description, "input_schema": tool.RawInputSchema, "i": tool.InputSchema}))(t)
 			model += len(one)
 			all := must(json.Marshal(tool))(t)
-			if limit := 950 + 200*strings.Count(tool.Name, "rw_tx"); row.o.Tier != mcpserver.Full && (len(all) > limit || whole > 800*len(tools)) {
-				t.Errorf("%s: %d bytes", tool.Name, len(all))
-			}
+			limit := 950 + 200*strings.Count(tool.Name, "rw_tx")
+			expect(t, row.o.Tier == mcpserver.Full || len(all) <= limit && whole <= 800*len(tools), "%s: %d bytes", tool.Name, len(all))
 			most = max(most, len(all))
 		}
 		t.Logf("%s: %d tools, %d bytes for the model, %d in all, the largest has %d", row.o.Tier, len(tools), model, whole, most)
-		if len(tools) != row.tools || model > row.model || whole > row.whole {
-			t.Errorf("%s: over the limits", row.o.Tier)
-		}
+		expect(t, len(tools) == row.tools && model <= row.model && whole <= row.whole, "%s: over the limits", row.o.Tier)
 	}
 }

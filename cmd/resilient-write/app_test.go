@@ -58,9 +58,7 @@ func (s shell) with(in string) shell { s.in = in; return s }
 func (s shell) ok(args ...string) ran {
 	s.t.Helper()
 	r := s.run(args...)
-	if r.code != rw.CodeOK {
-		s.t.Fatalf("%v: code %d: %s%s", args, r.code, r.out, r.errs)
-	}
+	require(s.t, r.code == rw.CodeOK, "%v: code %d: %s%s", args, r.code, r.out, r.errs)
 	return r
 }
 
@@ -101,9 +99,7 @@ func TestEveryToolHasACommand(t *testing.T) {
 		}
 		for _, a := range list {
 			if c := (verb{tool: v.tool, args: v.args}); !c.positional(a.Name) && a.Name != "content" {
-				if built(v).Flags().Lookup(flagName(a.Name)) == nil {
-					t.Errorf("%s has no flag for %s", v.use, a.Name)
-				}
+				expect(t, built(v).Flags().Lookup(flagName(a.Name)) != nil, "%s has no flag for %s", v.use, a.Name)
 			}
 		}
 	}
@@ -129,22 +125,18 @@ func TestWriteAndReadBytes(t *testing.T) {
 		"empty": "", "text": "hello\r\nwörld", "nul": "a\x00b", "bytes": "\xff\xfe\x00\x01", "large": strings.Repeat("0123456789abcdef", 2<<20),
 	} {
 		s.with(content).ok("write", name, "--gate", "off", "--sync", "off")
-		if got, err := os.ReadFile(filepath.Join(s.dir, name)); err != nil || string(got) != content {
-			t.Errorf("%s: %d bytes, want %d (%v)", name, len(got), len(content), err)
-		}
+		got, err := os.ReadFile(filepath.Join(s.dir, name))
+		expect(t, err == nil && string(got) == content, "%s: %d bytes, want %d (%v)", name, len(got), len(content), err)
 	}
-	if r := s.ok("read", "text"); r.doc["content"] != "hello\r\nwörld" {
-		t.Errorf("%s", r.out)
-	}
-	if r := s.run("read", "bytes"); r.code != rw.CodeInvalid {
-		t.Errorf("code %d: %s", r.code, r.errs)
-	}
+	r := s.ok("read", "text")
+	expect(t, r.doc["content"] == "hello\r\nwörld", "%s", r.out)
+	r = s.run("read", "bytes")
+	expect(t, r.code == rw.CodeInvalid, "code %d: %s", r.code, r.errs)
 	from := filepath.Join(t.TempDir(), "from")
 	os.WriteFile(from, []byte("from a file"), 0o600)
 	s.ok("write", "text", "--from", from, "--mode", "overwrite")
-	if got, _ := os.ReadFile(filepath.Join(s.dir, "text")); string(got) != "from a file" {
-		t.Errorf("%q", got)
-	}
+	got, _ := os.ReadFile(filepath.Join(s.dir, "text"))
+	expect(t, string(got) == "from a file", "%q", got)
 }
 
 // TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done,
@@ -187,23 +179,32 @@ func TestInterrupt(t *testing.T) {
 				cmd.Process.Kill()
 				t.Fatal("Ctrl-C did not end it")
 			}
-			if err == nil || !strings.Contains(said.String(), "canceled") {
-				t.Errorf("%v: %s", err, said.String())
-			}
-			if got, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(got) != "old\n" {
-				t.Errorf("the file holds %d bytes", len(got))
-			}
-			if r := (shell{t: t, dir: dir}).ok("check"); r.doc["clean"] != true {
-				t.Errorf("%s", r.out)
-			}
+			expect(t, err != nil && strings.Contains(said.String(), "canceled"), "%v: %s", err, said.String())
+			got, _ := os.ReadFile(filepath.Join(dir, "a.txt"))
+			expect(t, string(got) == "old\n", "the file holds %d bytes", len(got))
+			r := (shell{t: t, dir: dir}).ok("check")
+			expect(t, r.doc["clean"] == true, "%s", r.out)
 		})
 	}
 }
 
-// noErr, isErr and must check errors, as testbed describes.
+// noErr, isErr, must and fails check errors, equal and mustEqual values, expect and
+// require conditions, as testbed describes.
 var noErr, isErr = testbed.NoErr, testbed.IsErr
 
+func expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	testbed.Expect(t, ok, format, args...)
+}
+
+func require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	testbed.Require(t, ok, format, args...)
+}
+
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+func fails[T any](v T, err error) func(testing.TB, error, ...any) { return testbed.Fails(v, err) }
 
 func equal[T comparable](t testing.TB, got, want T, what ...any) {
 	t.Helper()
@@ -236,17 +237,13 @@ func TestSpokenHintsNameNoTool(t *testing.T) {
 		_, _, _, _, hint := d.Describe()
 		said := spoken(hint)
 		for _, word := range regexp.MustCompile(`[a-z]+(?:_[a-z0-9]+)+`).FindAllString(said, -1) {
-			if strings.HasPrefix(word, "rw_") || isArgument(word) {
-				t.Errorf("%s: %s", d, said)
-			}
+			expect(t, !strings.HasPrefix(word, "rw_") && !isArgument(word), "%s: %s", d, said)
 		}
 		if said != hint {
 			flags++
 		}
 	}
-	if flags < 15 {
-		t.Errorf("%d hints are spoken", flags)
-	}
+	expect(t, flags >= 15, "%d hints are spoken", flags)
 	for hint, want := range map[string]string{
 		"read the file; to replace it use mode overwrite with expected_prev_sha256": "read the file; to replace it use --mode overwrite with --expected-prev-sha256",
 		"call rw_redact with draft_ref, then rw_draft_list":                         "call resilient-write redact with --draft-ref, then resilient-write draft list",
@@ -270,18 +267,16 @@ func TestProgressBar(t *testing.T) {
 		{rw.Progress{Stage: "journal", Done: 500}, 10 * time.Second, "500 rows  50 rows/s"},
 		{rw.Progress{Stage: "erase", Done: 7}, 0, "7 places"},
 	} {
-		if got := drawBar(one.p, one.since); !strings.HasSuffix(got, one.want) {
-			t.Errorf("%+v: %q, want %q", one.p, got, one.want)
-		}
+		got := drawBar(one.p, one.since)
+		expect(t, strings.HasSuffix(got, one.want), "%+v: %q, want %q", one.p, got, one.want)
 	}
 }
 
 // TestCompletion offers values, tools, clients, and what is in the store.
 func TestCompletion(t *testing.T) {
 	s := newShell(t)
-	if out := s.run("__complete", "draft", "get", "").out; strings.Contains(out, "draft_") || len(everyFile(t, s.dir)) != 1 {
-		t.Errorf("of no store: %q", out)
-	}
+	out := s.run("__complete", "draft", "get", "").out
+	expect(t, !strings.Contains(out, "draft_") && len(everyFile(t, s.dir)) == 1, "of no store: %q", out)
 	s.with("one").ok("write", "a.txt")
 	s.with("two").ok("write", "a.txt", "--mode", "overwrite")
 	s.with("x").ok("write", "e\x1b[2J.txt")
@@ -315,9 +310,8 @@ func TestCompletion(t *testing.T) {
 		"journal tail --f":         "--filter-path",
 	} {
 		args := append([]string{"__complete"}, strings.Split(line, " ")...)
-		if out := s.run(args...).out; !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
-			t.Errorf("%q: %q", line, out)
-		}
+		out := s.run(args...).out
+		expect(t, strings.Contains(out, want) && !strings.Contains(out, "\x1b"), "%q: %q", line, out)
 	}
 }
 
@@ -332,13 +326,11 @@ func TestOneFlagDialect(t *testing.T) {
 	}
 	for _, line := range lines {
 		r := s.ok(strings.Fields(line)...)
-		if found := single.FindAllString(r.out+r.errs, -1); found != nil || len(r.out+r.errs) < 200 {
-			t.Errorf("%s: %q", line, found)
-		}
+		found := single.FindAllString(r.out+r.errs, -1)
+		expect(t, found == nil && len(r.out+r.errs) >= 200, "%s: %q", line, found)
 	}
-	if r := s.with("").run("-sync", "off", "-tier", "core"); r.code != 0 {
-		t.Errorf("%d %s", r.code, r.errs)
-	}
+	r := s.with("").run("-sync", "off", "-tier", "core")
+	expect(t, r.code == 0, "%d %s", r.code, r.errs)
 }
 
 // narrow is an output with room for a number of bytes. A write that does not
@@ -438,18 +430,15 @@ func TestALostResultLeavesWhatWasDone(t *testing.T) {
 		}
 		code, errs := s.into(&narrow{}, "write", "a.txt", "--mode", "append", "--result-out", file)
 		got := s.resultIn(file)
-		if code != rw.CodeStorage || got.Code != code || got.status() != "succeeded" || !strings.Contains(errs, "completed changes remain") {
-			t.Errorf("code %d: %s: %s", code, errs, got.Receipt)
-		}
+		expect(t, code == rw.CodeStorage && got.Code == code && got.status() == "succeeded" && strings.Contains(errs, "completed changes remain"),
+			"code %d: %s: %s", code, errs, got.Receipt)
 	}
-	if data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt")); string(data) != "text\ntext\n" {
-		t.Errorf("%q", data)
-	}
+	data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt"))
+	expect(t, string(data) == "text\ntext\n", "%q", data)
 	for _, line := range []string{"completion bash", "journal follow --after 0"} {
 		s.into(&narrow{}, append(strings.Fields(line), "--result-out", file)...)
-		if got := s.resultIn(file); !strings.Contains(string(got.Reply), "disk_full") {
-			t.Errorf("%s: %s", line, got.Reply)
-		}
+		got := s.resultIn(file)
+		expect(t, strings.Contains(string(got.Reply), "disk_full"), "%s: %s", line, got.Reply)
 	}
 }
 
@@ -507,9 +496,7 @@ func build(t testing.TB) string {
 func (s shell) resultIn(file string) (got result) {
 	s.t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(data, &got) != nil {
-		s.t.Fatalf("%v %s", err, data)
-	}
+	require(s.t, err == nil && json.Unmarshal(data, &got) == nil, "%v %s", err, data)
 	return got
 }
 
@@ -549,21 +536,15 @@ func TestFlagsInFrontOfTheSubcommand(t *testing.T) {
 			}
 		}
 	})
-	if changed < 5 {
-		t.Errorf("only %d flags made a difference: the test sees nothing", changed)
-	}
-	if r := s.ok("--root", elsewhere.dir, "--json", "journal", "tail"); !strings.Contains(r.out, "b.txt") {
-		t.Errorf("%s", r.out)
-	}
-	if r := s.ok("--root", s.dir, "serve", "-h"); !strings.Contains(r.errs, "-transport") || r.out != "" {
-		t.Errorf("serve after a flag: %s", r.errs)
-	}
-	if r := s.ok("--root", s.dir, "--help"); !strings.Contains(r.out, "journal") {
-		t.Errorf("help after a flag: %s", r.out)
-	}
-	if help := s.ok("help").out; !strings.Contains(help, "--version") {
-		t.Errorf("help does not list --version: %s", help)
-	}
+	expect(t, changed >= 5, "only %d flags made a difference: the test sees nothing", changed)
+	r := s.ok("--root", elsewhere.dir, "--json", "journal", "tail")
+	expect(t, strings.Contains(r.out, "b.txt"), "%s", r.out)
+	r = s.ok("--root", s.dir, "serve", "-h")
+	expect(t, strings.Contains(r.errs, "-transport") && r.out == "", "serve after a flag: %s", r.errs)
+	r = s.ok("--root", s.dir, "--help")
+	expect(t, strings.Contains(r.out, "journal"), "help after a flag: %s", r.out)
+	help := s.ok("help").out
+	expect(t, strings.Contains(help, "--version"), "help does not list --version: %s", help)
 }
 
 // TestPlacesOfTheResultAreTriedFirst: an unusable destination is code 2, and
@@ -593,22 +574,17 @@ func TestPlacesOfTheResultAreTriedFirst(t *testing.T) {
 	}
 	for flags, code := range rows {
 		r := s.with("new\n").run(append([]string{"write", "a.txt", "--mode", "overwrite"}, strings.Fields(flags)...)...)
-		if r.code != code || strings.Count(r.out, "\n") != 1 || r.doc["ok"] != false || !strings.Contains(r.errs, "resilient-write: ") {
-			t.Errorf("%s: code %d: %s%s", flags, r.code, r.out, r.errs)
-		}
-		if strings.Contains(r.out+r.errs, s.dir) {
-			t.Errorf("%s: the error names a directory: %s", flags, r.errs)
-		}
+		expect(t, r.code == code && strings.Count(r.out, "\n") == 1 && r.doc["ok"] == false && strings.Contains(r.errs, "resilient-write: "),
+			"%s: code %d: %s%s", flags, r.code, r.out, r.errs)
+		expect(t, !strings.Contains(r.out+r.errs, s.dir), "%s: the error names a directory: %s", flags, r.errs)
 	}
 	equal(t, cmp.Diff(before, everyFile(t, s.dir)), "", "something was done")
 	if runtime.GOOS != "windows" {
-		if got := s.resultIn(file); got.Code != rw.CodeUsage {
-			t.Errorf("%+v", got)
-		}
+		got := s.resultIn(file)
+		expect(t, got.Code == rw.CodeUsage, "%+v", got)
 	}
-	if names, _ := os.ReadDir(filepath.Dir(file)); len(names) > 1 {
-		t.Errorf("left %v", names)
-	}
+	names, _ := os.ReadDir(filepath.Dir(file))
+	expect(t, len(names) <= 1, "left %v", names)
 }
 
 // TestDescriptorsOfTheCaller: a descriptor that is open only for reading is
@@ -631,20 +607,17 @@ func TestDescriptorsOfTheCaller(t *testing.T) {
 		return cmd.ProcessState.ExitCode(), b.String()
 	}
 	for _, fd := range []string{"4", "5"} { // only the process itself could have opened them
-		if code, errs := try(nil, "--result-fd", fd); code != int(rw.CodeUsage) || !strings.Contains(errs, fd+" is not open for writing") {
-			t.Errorf("%s: code %d: %s", fd, code, errs)
-		}
+		code, errs := try(nil, "--result-fd", fd)
+		expect(t, code == int(rw.CodeUsage) && strings.Contains(errs, fd+" is not open for writing"), "%s: code %d: %s", fd, code, errs)
 	}
 	for _, flag := range []string{"--result-fd", "--progress-fd"} {
 		ends := pipe(t)
-		if code, errs := try(ends.r, flag, "3"); code != int(rw.CodeUsage) || !strings.Contains(errs, flag+": 3 is not open for writing") {
-			t.Errorf("%s: code %d: %s", flag, code, errs)
-		}
+		code, errs := try(ends.r, flag, "3")
+		expect(t, code == int(rw.CodeUsage) && strings.Contains(errs, flag+": 3 is not open for writing"), "%s: code %d: %s", flag, code, errs)
 		ends.all()
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, "a.txt")); err == nil {
-		t.Error("a refused descriptor let the write happen")
-	}
+	_, err := os.Stat(filepath.Join(s.dir, "a.txt"))
+	expect(t, err != nil, "a refused descriptor let the write happen")
 	ends := pipe(t)
 	var got result
 	if code, errs := try(ends.w, "--nothing", "--result-fd", "3"); code != int(rw.CodeUsage) || json.Unmarshal([]byte(ends.all()), &got) != nil || got.Code != rw.CodeUsage {
@@ -652,9 +625,8 @@ func TestDescriptorsOfTheCaller(t *testing.T) {
 	}
 	if full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0); err == nil {
 		defer full.Close()
-		if code, errs := try(full, "--result-fd", "3"); code != int(rw.CodeStorage) || !strings.Contains(errs, "result") {
-			t.Errorf("full: code %d: %s", code, errs)
-		}
+		code, errs := try(full, "--result-fd", "3")
+		expect(t, code == int(rw.CodeStorage) && strings.Contains(errs, "result"), "full: code %d: %s", code, errs)
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	f := must(os.Create(out))(t)
@@ -662,9 +634,8 @@ func TestDescriptorsOfTheCaller(t *testing.T) {
 	cmd := s.process("describe", "--result-out", out)
 	cmd.Stdout = f
 	cmd.Run()
-	if data, _ := os.ReadFile(out); cmd.ProcessState.ExitCode() != int(rw.CodeUsage) || !strings.Contains(string(data), "standard output") {
-		t.Errorf("%v: %s", cmd.ProcessState, data)
-	}
+	data, _ := os.ReadFile(out)
+	expect(t, cmd.ProcessState.ExitCode() == int(rw.CodeUsage) && strings.Contains(string(data), "standard output"), "%v: %s", cmd.ProcessState, data)
 }
 
 // TestErrorsHoldNoContent: a misplaced argument is not repeated in an error, in
@@ -707,12 +678,8 @@ func TestErrorsHoldNoContent(t *testing.T) {
 	}
 	for _, line := range lines {
 		r := s.with(secret).run(line...)
-		if r.code == rw.CodeOK || r.code == rw.CodeInternal {
-			t.Errorf("%q: code %d: %s", line, r.code, r.errs)
-		}
-		if strings.Contains(r.out+r.errs, secret) {
-			t.Errorf("%q: %s%s", line, r.out, r.errs)
-		}
+		expect(t, r.code != rw.CodeOK && r.code != rw.CodeInternal, "%q: code %d: %s", line, r.code, r.errs)
+		expect(t, !strings.Contains(r.out+r.errs, secret), "%q: %s%s", line, r.out, r.errs)
 	}
 }
 

@@ -44,9 +44,8 @@ func (a *surroundings) sh(line string) {
 	cmd.Dir = a.dir
 	cmd.Env = append(os.Environ(), "HOME="+a.dir+"/.none", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		a.t.Fatalf("%s: %v\n%s", line, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require(a.t, err == nil, "%s: %v\n%s", line, err, out)
 }
 
 // process returns the built command, for what depends on a process of its own.
@@ -84,9 +83,8 @@ func (a *surroundings) rw(args ...string) map[string]any {
 	if err := json.Unmarshal(out.Bytes(), &reply); err != nil {
 		a.t.Fatalf("%v: %v\n%s", args, err, out.String())
 	}
-	if name := twice(json.NewDecoder(&out)); name != "" {
-		a.t.Fatalf("%v: the reply has a member %q twice", args, name)
-	}
+	name := twice(json.NewDecoder(&out))
+	require(a.t, name == "", "%v: the reply has a member %q twice", args, name)
 	return reply
 }
 
@@ -191,12 +189,10 @@ func TestGroupsBeyondTheDescriptors(t *testing.T) {
 	before := a.files()
 	a.sh("for f in f*; do printf two > $f; done")
 	a.rw("changes", "--call", "c1")
-	if out, err := exec.Command("sh", "-c", "ulimit -n 100; exec "+build(t)+" undo --group c1 --root "+a.dir).CombinedOutput(); err != nil {
-		t.Errorf("%v: %.500s", err, out)
-	}
-	if diff := differing(before, a.files()); len(diff) > 0 {
-		t.Errorf("not undone: %q", diff)
-	}
+	out, err := exec.Command("sh", "-c", "ulimit -n 100; exec "+build(t)+" undo --group c1 --root "+a.dir).CombinedOutput()
+	expect(t, err == nil, "%v: %.500s", err, out)
+	diff := differing(before, a.files())
+	expect(t, len(diff) == 0, "not undone: %q", diff)
 }
 
 // TestScanOfHostileTree: entries that are neither regular files nor links,
@@ -218,20 +214,17 @@ func TestScanOfHostileTree(t *testing.T) {
 		mv other real; ln -s real other; printf x > "$(printf 'bad\377name')"; mkdir "$(printf 'bad\377dir')"; printf x > "$(printf 'bad\377dir')"/f
 		rm dir/x.txt; ln -s ../z.txt dir/x.txt; echo more >> z.txt; truncate -s 300M sparse.bin; truncate -s 9M big.bin`)
 	reply := a.rw("changes", "--call", "c1")
-	if diff := cmp.Diff([]string{"big.bin", "dir/out", "dir/x.txt", "link.txt", "loop", "other", "other/y.txt", "real/y.txt", "root", "sparse.bin", "z.txt"}, listed(reply)); diff != "" {
-		t.Fatal(diff)
-	}
+	diff := cmp.Diff([]string{"big.bin", "dir/out", "dir/x.txt", "link.txt", "loop", "other", "other/y.txt", "real/y.txt", "root", "sparse.bin", "z.txt"}, listed(reply))
+	require(t, diff == "", "%v", diff)
 	scan := reply["scan"].(map[string]any)
 	equal(t, fmt.Sprint(scan["not_kept"]), "[big.bin sparse.bin]")
-	if got := fmt.Sprint(scan["skipped"]); strings.Count(got, "bad") != 2 {
-		t.Error(got)
-	}
+	got := fmt.Sprint(scan["skipped"])
+	expect(t, strings.Count(got, "bad") == 2, "%v", got)
 	if again := a.rw("changes", "--since", "seq:1"); len(listed(again)) != 0 {
 		t.Error(listed(again))
 	}
-	if data, _ := os.ReadFile(filepath.Join(outside, "secret.txt")); string(data) != "outside" {
-		t.Error("something outside was changed")
-	}
+	data, _ := os.ReadFile(filepath.Join(outside, "secret.txt"))
+	expect(t, string(data) == "outside", "something outside was changed")
 }
 
 // TestUnreadableIsNotDeleted: files in a directory that cannot be read for a
@@ -262,13 +255,11 @@ func TestUnreadableIsNotDeleted(t *testing.T) {
 	os.Chmod(filepath.Dir(a.dir), 0o755)
 	as("changes")
 	a.sh("chmod 000 dir; echo more >> y.txt")
-	if out := as("changes"); !strings.Contains(out, `"unseen":["dir"]`) || strings.Contains(out, "x.txt") || !strings.Contains(out, "y.txt") {
-		t.Fatal(out)
-	}
+	out := as("changes")
+	require(t, strings.Contains(out, `"unseen":["dir"]`) && !strings.Contains(out, "x.txt") && strings.Contains(out, "y.txt"), "%v", out)
 	a.sh("chmod 755 dir; echo more >> dir/sub/x.txt")
-	if out := as("changes"); !strings.Contains(out, `"path":"dir/sub/x.txt","op":"overwrite"`) {
-		t.Fatal(out)
-	}
+	out = as("changes")
+	require(t, strings.Contains(out, `"path":"dir/sub/x.txt","op":"overwrite"`), "%v", out)
 }
 
 // TestIgnoredAsGitSaysIt: in a tree with patterns of all kinds, nested
@@ -338,9 +329,8 @@ func TestTwoScansAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			if out, err := a.process("changes", "--call", fmt.Sprint("c", i)).CombinedOutput(); err != nil {
-				t.Errorf("%v %.300s", err, out)
-			}
+			out, err := a.process("changes", "--call", fmt.Sprint("c", i)).CombinedOutput()
+			expect(t, err == nil, "%v %.300s", err, out)
 		})
 	}
 	wg.Wait()
@@ -354,9 +344,8 @@ func TestTwoScansAtOnce(t *testing.T) {
 	for _, g := range slices.Backward(reply["groups"].([]any)) {
 		a.rw("undo", "--group", g.(map[string]any)["group"].(string))
 	}
-	if diff := differing(before, a.files()); len(diff) > 0 {
-		t.Fatal(diff)
-	}
+	diff := differing(before, a.files())
+	require(t, len(diff) == 0, "%v", diff)
 }
 
 // TestCaptureRecordsWhatHappens: without hooks, changes in files, in new, nested
@@ -388,15 +377,13 @@ func TestCaptureRecordsWhatHappens(t *testing.T) {
 			changed = append(changed, one["path"].(string))
 		}
 	}
-	if diff := differing(before, after); !slices.Equal(diff, changed) {
-		t.Errorf("%q, want %q", changed, diff)
-	}
+	diff := differing(before, after)
+	expect(t, slices.Equal(diff, changed), "%q, want %q", changed, diff)
 	for _, g := range slices.Backward(a.groups()) {
 		a.rw("undo", "--group", g["group"].(string))
 	}
-	if diff := differing(before, a.files()); len(diff) > 0 {
-		t.Errorf("not undone: %q", diff)
-	}
+	diff = differing(before, a.files())
+	expect(t, len(diff) == 0, "not undone: %q", diff)
 	a.rw("check")
 }
 
@@ -421,20 +408,14 @@ func TestCaptureBesideHooks(t *testing.T) {
 	endOther()
 	for _, f := range a.rw("changes", "--no-scan")["files"].([]any) {
 		one := f.(map[string]any)
-		if n := one["changes"].(float64); n != 1 && one["path"] != "a.txt" || one["conflict"] == true {
-			t.Errorf("%v", one)
-		}
+		expect(t, (one["changes"].(float64) == 1 || one["path"] == "a.txt") && one["conflict"] != true, "%v", one)
 	}
 	for _, g := range a.groups() {
-		if fmt.Sprint(g["calls"]) != "[t1]" || g["command"] != "make" {
-			t.Errorf("%v", g)
-		}
+		expect(t, fmt.Sprint(g["calls"]) == "[t1]" && g["command"] == "make", "%v", g)
 	}
 	a.rw("undo", "--group", "t1")
-	if diff := differing(before, a.files()); len(diff) > 0 {
-		t.Errorf("not undone: %q", diff)
-	}
-	if s := fmt.Sprint(a.rw("status")["capture"]); !strings.Contains(s, "host:watch") {
-		t.Error(s)
-	}
+	diff := differing(before, a.files())
+	expect(t, len(diff) == 0, "not undone: %q", diff)
+	s := fmt.Sprint(a.rw("status")["capture"])
+	expect(t, strings.Contains(s, "host:watch"), "%v", s)
 }

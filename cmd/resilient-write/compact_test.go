@@ -48,9 +48,8 @@ func (s shell) process(args ...string) *exec.Cmd {
 // clean checks that check finds no problem.
 func (s shell) clean() {
 	s.t.Helper()
-	if r := s.ok("check", "--deep"); r.doc["clean"] != true {
-		s.t.Errorf("%s", r.out)
-	}
+	r := s.ok("check", "--deep")
+	expect(s.t, r.doc["clean"] == true, "%s", r.out)
 }
 
 // status returns the status in the receipt.
@@ -117,17 +116,15 @@ func TestUpkeepInterrupted(t *testing.T) {
 					cmd.Process.Kill()
 					t.Fatal("Ctrl-C did not end it")
 				}
-				if code := rw.Code(cmd.ProcessState.ExitCode()); code != rw.CodeOK && code != rw.CodePrecondition {
-					t.Fatalf("%v: code %d", wait, code)
-				}
+				code := rw.Code(cmd.ProcessState.ExitCode())
+				require(t, code == rw.CodeOK || code == rw.CodePrecondition, "%v: code %d", wait, code)
 				events.r.Close()
 				s.clean()
 			}
 			s.ok(strings.Fields(row.args)...)
 			s.clean()
-			if r := s.ok(strings.Fields(row.args)...); r.doc["status"] != "unchanged" {
-				t.Errorf("again: %s", r.out)
-			}
+			r := s.ok(strings.Fields(row.args)...)
+			expect(t, r.doc["status"] == "unchanged", "again: %s", r.out)
 		})
 	}
 }
@@ -165,9 +162,8 @@ func TestUpkeepInTwoProcesses(t *testing.T) {
 			t.Errorf("%s", r.out)
 		}
 	}
-	if names, _ := os.ReadDir(out); len(names) != 2 {
-		t.Errorf("the exports left %v", names)
-	}
+	names, _ := os.ReadDir(out)
+	expect(t, len(names) == 2, "the exports left %v", names)
 }
 
 // TestProgressIsDrawnAndWiped: a bar is on its own line, is removed before the
@@ -177,9 +173,8 @@ func TestProgressIsDrawnAndWiped(t *testing.T) {
 	grown(t, s.dir, 3)
 	asPerson(t)
 	r := s.ok("check", "--repair", "--color", "never")
-	if !strings.Contains(r.errs, "\r\x1b[Krepair     ") || !strings.HasSuffix(r.errs, wipe) || !strings.HasPrefix(r.out, "clean") {
-		t.Errorf("%q %q", r.errs, r.out)
-	}
+	expect(t, strings.Contains(r.errs, "\r\x1b[Krepair     ") && strings.HasSuffix(r.errs, wipe) && strings.HasPrefix(r.out, "clean"),
+		"%q %q", r.errs, r.out)
 	if r := s.ok("check", "--repair", "--json"); r.errs != "" {
 		t.Errorf("%q", r.errs)
 	}
@@ -220,14 +215,11 @@ func TestEraseStripsOneNewline(t *testing.T) {
 	for given, want := range map[string]string{
 		"s\n": "s", "s\r\n": "s", "s\n\n": "s\n", "s": "s", "s\r": "s\r", " s \n": " s ", "\n": "", "": "", "a\nb\n": "a\nb",
 	} {
-		if got := string(withoutNewline([]byte(given))); got != want {
-			t.Errorf("%q: %q, want %q", given, got, want)
-		}
+		equal(t, string(withoutNewline([]byte(given))), want, given)
 	}
 	s := leaky(t)
-	if r := s.with(leakedSecret + "\n\n\n").ok("erase"); r.doc["status"] != "unchanged" || len(holders(t, s.dir, leakedSecret)) == 0 {
-		t.Errorf("a secret with a newline in it was found: %s", r.out)
-	}
+	r := s.with(leakedSecret + "\n\n\n").ok("erase")
+	expect(t, r.doc["status"] == "unchanged" && len(holders(t, s.dir, leakedSecret)) != 0, "a secret with a newline in it was found: %s", r.out)
 }
 
 // TestEraseWhileWaitingForTheSecret: Ctrl-C ends the wait, in a pipe too, and
@@ -256,8 +248,6 @@ func TestEraseWhileWaitingForTheSecret(t *testing.T) {
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != int(rw.CodePrecondition) || !strings.Contains(out.String(), "canceled") {
 		t.Errorf("%v: %s", err, out.String())
 	}
-	if len(holders(t, s.dir, leakedSecret)) == 0 {
-		t.Error("it was erased")
-	}
+	expect(t, len(holders(t, s.dir, leakedSecret)) != 0, "it was erased")
 	s.clean()
 }

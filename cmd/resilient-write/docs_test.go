@@ -32,9 +32,7 @@ func documents(t *testing.T) map[string]string {
 		}
 		return nil
 	})
-	if err != nil || len(out) < 10 {
-		t.Fatalf("%d documents, %v", len(out), err)
-	}
+	require(t, err == nil && len(out) >= 10, "%d documents, %v", len(out), err)
 	return out
 }
 
@@ -57,9 +55,7 @@ func TestDocumentsNameToolsThatExist(t *testing.T) {
 			}
 		}
 	}
-	if found < 100 {
-		t.Errorf("only %d names were found", found)
-	}
+	expect(t, found >= 100, "only %d names were found", found)
 }
 
 // TestDocumentsLinkToWhatIsThere follows the links within the repository.
@@ -87,9 +83,7 @@ func TestSnippetsAgree(t *testing.T) {
 		if !strings.Contains(got, "\n"+want) {
 			t.Errorf("%s says something else:\n%s", name, cmp.Diff(want, got))
 		}
-		if len(got) > 2500 {
-			t.Errorf("%s has %d bytes; it is in every context", name, len(got))
-		}
+		expect(t, len(got) <= 2500, "%s has %d bytes; it is in every context", name, len(got))
 	}
 	shown := ""
 	for _, f := range fences(t, page(t, "docs/agents.md")) {
@@ -122,18 +116,15 @@ func TestSnippetsUseWordsThatExist(t *testing.T) {
 			Action struct{ Enum []string } `json:"suggested_action"`
 		}
 	}
-	if err := json.Unmarshal([]byte(page(t, "spec/errors.v2.schema.json")), &envelope); err != nil || len(envelope.Properties.Action.Enum) < 8 {
-		t.Fatal(err, envelope)
-	}
+	err := json.Unmarshal([]byte(page(t, "spec/errors.v2.schema.json")), &envelope)
+	require(t, err == nil && len(envelope.Properties.Action.Enum) >= 8, "%v %v", err, envelope)
 	for _, a := range envelope.Properties.Action.Enum {
 		known[a] = true
 	}
 	word := regexp.MustCompile("`([^`]+)`")
 	for _, name := range []string{"AGENTS.md", "CLAUDE.md", "cursorrules"} {
 		for _, m := range word.FindAllStringSubmatch(page(t, "docs/snippets/"+name), -1) {
-			if !known[m[1]] {
-				t.Errorf("%s: an agent does not meet %s anywhere", name, m[1])
-			}
+			expect(t, known[m[1]], "%s: an agent does not meet %s anywhere", name, m[1])
 		}
 	}
 }
@@ -149,15 +140,11 @@ func TestPermissionsNameToolsThatOnlyRead(t *testing.T) {
 		for _, name := range decode(t, f)["permissions"].(map[string]any)["allow"].([]any) {
 			tool, ours := strings.CutPrefix(name.(string), "mcp__resilientwrite__rw_")
 			i := slices.IndexFunc(mcpserver.Table(), func(i mcpserver.ToolInfo) bool { return i.Name == tool })
-			if !ours || i < 0 || mcpserver.Table()[i].Destructive {
-				t.Errorf("%v: %s", f, name)
-			}
+			expect(t, ours && i >= 0 && !mcpserver.Table()[i].Destructive, "%v: %s", f, name)
 			read++
 		}
 	}
-	if read == 0 {
-		t.Error("no permissions were found")
-	}
+	expect(t, read != 0, "no permissions were found")
 }
 
 // TestEmbedShowsCodeThatRuns: every Go block on the page occurs, in one piece,
@@ -175,7 +162,5 @@ func TestEmbedShowsCodeThatRuns(t *testing.T) {
 			t.Errorf("%v: this is in no example:\n%s", f, f.text)
 		}
 	}
-	if blocks < 6 {
-		t.Errorf("the page shows %d blocks", blocks)
-	}
+	expect(t, blocks >= 6, "the page shows %d blocks", blocks)
 }

@@ -88,14 +88,11 @@ func TestEraseOnATerminal(t *testing.T) {
 		if code := rw.Code(cmd.ProcessState.ExitCode()); code != row.code {
 			t.Errorf("%s: code %d, screen %q", row.name, code, seen.String())
 		}
-		if strings.Contains(seen.String(), leakedSecret[:9]) {
-			t.Errorf("%s: the screen shows the secret: %q", row.name, seen.String())
-		}
+		expect(t, !strings.Contains(seen.String(), leakedSecret[:9]), "%s: the screen shows the secret: %q", row.name, seen.String())
 		waitForEcho(t, screen, true)
 	}
-	if left := holders(t, s.dir, leakedSecret); len(left) > 0 {
-		t.Errorf("still in %v", left)
-	}
+	left := holders(t, s.dir, leakedSecret)
+	expect(t, len(left) == 0, "still in %v", left)
 }
 
 // waitForEcho waits until a terminal echoes, or does not echo, what is typed.
@@ -107,9 +104,7 @@ func waitForEcho(t *testing.T, screen *os.File, want bool) {
 		if (mode.Lflag&unix.ECHO != 0) == want {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the terminal shows what is typed: %v", !want)
-		}
+		require(t, !time.Now().After(deadline), "the terminal shows what is typed: %v", !want)
 		time.Sleep(5 * time.Millisecond)
 	}
 }

@@ -87,9 +87,8 @@ func (s *sandboxed) write(name, text string) {
 
 func (s *sandboxed) clean() {
 	s.t.Helper()
-	if doc := s.rw("check", "--deep"); doc["clean"] != true {
-		s.t.Errorf("check: %v", doc)
-	}
+	doc := s.rw("check", "--deep")
+	expect(s.t, doc["clean"] == true, "check: %v", doc)
 }
 
 // TestExecCommits: typical changes by a shell are one commit, equal byte for
@@ -111,22 +110,16 @@ rm src/b.txt; mkdir -p src/b.txt/in; echo b > src/b.txt/in/f; chmod 750 src/b.tx
 mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bin/m; chmod 700 src`
 	before := s.tree()
 	r := s.run(script)
-	if r.code != 0 || !strings.Contains(r.errs, "in row 1") {
-		t.Fatalf("code %d: %s", r.code, r.errs)
-	}
+	require(t, r.code == 0 && strings.Contains(r.errs, "in row 1"), "code %d: %s", r.code, r.errs)
 	plain.sh(script)
 	if got, want := s.tree(), plain.tree(); got != want {
 		t.Errorf("with exec:\n%s\nwithout:\n%s", got, want)
 	}
-	if !strings.Contains(r.errs, "2 files that git ignores") {
-		t.Errorf("%s", r.errs)
-	}
-	if left := s.left(); len(left) > 0 {
-		t.Errorf("views remain: %q", left)
-	}
-	if doc := s.rw("history", "moved.txt"); len(doc["versions"].([]any)) < 1 || !strings.Contains(fmt.Sprint(doc), "src/deep/c.txt") {
-		t.Errorf("history does not follow the move: %v", doc)
-	}
+	expect(t, strings.Contains(r.errs, "2 files that git ignores"), "%s", r.errs)
+	left := s.left()
+	expect(t, len(left) == 0, "views remain: %q", left)
+	doc := s.rw("history", "moved.txt")
+	expect(t, len(doc["versions"].([]any)) >= 1 && strings.Contains(fmt.Sprint(doc), "src/deep/c.txt"), "history does not follow the move: %v", doc)
 	s.rw("undo")
 	s.sh(`rm -r node_modules`) // files without versions
 	equal(t, s.tree(), before, "undone: before")
@@ -150,9 +143,8 @@ func TestExecIsPrivate(t *testing.T) {
 	in.Close()
 	equal(t, until(t, out, "changed\n"), "changed\n")
 	noErr(t, cmd.Wait())
-	if data, _ := os.ReadFile(filepath.Join(s.dir, "src", "a.txt")); string(data) != "the end\n" {
-		t.Errorf("%q", data)
-	}
+	data, _ := os.ReadFile(filepath.Join(s.dir, "src", "a.txt"))
+	expect(t, string(data) == "the end\n", "%q", data)
 }
 
 // until reads until the text ends with the expected end.
@@ -161,9 +153,8 @@ func until(t *testing.T, r interface{ Read([]byte) (int, error) }, end string) s
 	var got []byte
 	for !strings.HasSuffix(string(got), end) {
 		var b [1]byte
-		if _, err := r.Read(b[:]); err != nil {
-			t.Fatalf("%q: %v", got, err)
-		}
+		_, err := r.Read(b[:])
+		require(t, err == nil, "%q: %v", got, err)
 		got = append(got, b[0])
 	}
 	return string(got)
@@ -194,21 +185,18 @@ func TestExecConflict(t *testing.T) {
 			before := s.tree()
 			in.Close()
 			cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), "another program changed the file") {
-				t.Fatalf("code %d: %s", code, errs.String())
-			}
+			code := cmd.ProcessState.ExitCode()
+			require(t, code == 125 && strings.Contains(errs.String(), "another program changed the file"), "code %d: %s", code, errs.String())
 			left := s.left()
-			if got := s.tree(); got != before || len(left) != 1 {
-				t.Fatalf("not what the person left:\n%s", got)
-			}
+			got := s.tree()
+			require(t, got == before && len(left) == 1, "not what the person left:\n%s", got)
 			s.clean()
 			if name != "changed" {
 				return
 			}
 			kept, err := os.ReadFile(filepath.Join(left[0], "upper", "src", "b.txt"))
-			if string(kept) != "command\n" || !strings.Contains(errs.String(), filepath.Join(left[0], "upper")) {
-				t.Errorf("kept: %q %v: %s", kept, err, errs.String())
-			}
+			expect(t, string(kept) == "command\n" && strings.Contains(errs.String(), filepath.Join(left[0], "upper")),
+				"kept: %q %v: %s", kept, err, errs.String())
 			for _, after := range []struct {
 				days int
 				left []string
@@ -230,9 +218,7 @@ func TestExecMany(t *testing.T) {
 		t.Fatalf("%s", r.errs)
 	}
 	r := s.run(`sed -i s/1/one/ many/*`, "--json")
-	if r.code != 0 || strings.Count(r.out, `"op":"write"`) < 200 {
-		t.Errorf("code %d: %s", r.code, r.errs)
-	}
+	expect(t, r.code == 0 && strings.Count(r.out, `"op":"write"`) >= 200, "code %d: %s", r.code, r.errs)
 	before := s.tree()
 	if r = s.run(`for i in $(seq 5000); do echo $i > many/new$i; done`); r.code != 0 || strings.Count(s.tree(), "many/new") != 5000 {
 		t.Errorf("code %d: %s", r.code, r.errs)
@@ -293,9 +279,7 @@ func TestExecKilledOnItsWay(t *testing.T) {
 		data, _ := os.ReadFile(filepath.Join(s.dir, "many", "1"))
 		return string(data)
 	}
-	if size() == 0 {
-		t.Fatal("no journal")
-	}
+	require(t, size() != 0, "no journal")
 	for i, when := range []string{"view", "staged", "row", "published"} {
 		journal, slots, text := size(), staged(), fmt.Sprint("new ", i, "\n")
 		reached := map[string]func() bool{
@@ -346,9 +330,7 @@ func TestExecEndsBackground(t *testing.T) {
 	if _, err := r.Read(make([]byte, 1)); err == nil {
 		t.Error("the output is still open")
 	}
-	if !strings.Contains(s.tree(), "new") {
-		t.Error("nothing was committed")
-	}
+	expect(t, strings.Contains(s.tree(), "new"), "nothing was committed")
 }
 
 // TestExecInterrupted: after Ctrl-C exec exits with the code of the command,
@@ -364,9 +346,7 @@ func TestExecInterrupted(t *testing.T) {
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 	err := cmd.Wait()
 	var ended *exec.ExitError
-	if !errors.As(err, &ended) || ended.ExitCode() < 128 {
-		t.Errorf("%v", err)
-	}
+	expect(t, errors.As(err, &ended) && ended.ExitCode() >= 128, "%v", err)
 	if got := s.tree(); got != before || len(s.left()) > 0 {
 		t.Errorf("left %q\n%s", s.left(), got)
 	}

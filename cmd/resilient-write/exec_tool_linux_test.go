@@ -16,9 +16,8 @@ func TestExecTool(t *testing.T) {
 	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 	script := map[string]any{"argv": []string{"sh", "-c", "echo said; echo key " + secret + "; echo x > made.txt"}}
 	for _, args := range [][]string{nil, {"--tier", "core"}} {
-		if out := callTool(t, connect(t, dir, args...), "rw_exec", script); reason(out) != "unknown_tool" {
-			t.Errorf("%q: %v", args, out)
-		}
+		out := callTool(t, connect(t, dir, args...), "rw_exec", script)
+		expect(t, reason(out) == "unknown_tool", "%q: %v", args, out)
 	}
 	c := connect(t, dir, "--tier", "full")
 	out := callTool(t, c, "rw_exec", script)
@@ -26,12 +25,9 @@ func TestExecTool(t *testing.T) {
 		testbed.NotRun(t, reason(out))
 	}
 	said, _ := out["stdout"].(string)
-	if out["ok"] != true || out["exit_code"] != 0.0 || !strings.HasPrefix(said, "said\n") || strings.Contains(said, secret) {
-		t.Fatalf("%v", out)
-	}
-	if data, err := os.ReadFile(filepath.Join(dir, "made.txt")); err != nil || string(data) != "x\n" {
-		t.Errorf("%q %v", data, err)
-	}
+	require(t, out["ok"] == true && out["exit_code"] == 0.0 && strings.HasPrefix(said, "said\n") && !strings.Contains(said, secret), "%v", out)
+	data, err := os.ReadFile(filepath.Join(dir, "made.txt"))
+	expect(t, err == nil && string(data) == "x\n", "%q %v", data, err)
 	script["argv"] = []string{"sh", "-c", "echo " + secret + " > key.txt"}
 	if out := callTool(t, c, "rw_exec", script); reason(out) != "risk_blocked" {
 		t.Errorf("%v", out)
@@ -40,9 +36,8 @@ func TestExecTool(t *testing.T) {
 	if out := callTool(t, c, "rw_exec", script); reason(out) != "protected_default" {
 		t.Errorf("%v", out)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "key.txt")); err == nil {
-		t.Error("the secret is there")
-	}
+	_, err = os.Stat(filepath.Join(dir, "key.txt"))
+	expect(t, err != nil, "the secret is there")
 	if out := callTool(t, c, "rw_undo", nil); out["ok"] != true {
 		t.Errorf("%v", out)
 	}

@@ -123,9 +123,7 @@ func TestNoCallMakesGitRunAProgram(t *testing.T) {
 		control := filepath.Join(base, strings.ReplaceAll(name, " ", "-"), "control")
 		prepare(control)
 		testbed.Plant(t, control, 0o755, a.write)
-		if !runs(t, control, mark) {
-			t.Errorf("%s: by hand, git runs nothing", name)
-		}
+		expect(t, runs(t, control, mark), "%s: by hand, git runs nothing", name)
 		dir := filepath.Join(filepath.Dir(control), "work")
 		prepare(dir)
 		steps := a.steps
@@ -144,12 +142,8 @@ func TestNoCallMakesGitRunAProgram(t *testing.T) {
 				refused++
 			}
 		}
-		if runs(t, dir, mark) {
-			t.Errorf("%s: git runs the command", name)
-		}
-		if refused == 0 {
-			t.Errorf("%s: nothing was refused", name)
-		}
+		expect(t, !runs(t, dir, mark), "%s: git runs the command", name)
+		expect(t, refused != 0, "%s: nothing was refused", name)
 		c.Close()
 	}
 }

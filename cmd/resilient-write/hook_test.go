@@ -130,13 +130,11 @@ func TestHookRecordsShellCommands(t *testing.T) {
 			calls := groups[0]["calls"].([]any)
 			mustEqual(t, len(calls), 1)
 			a.rw("undo", "--group", calls[0].(string))
-			if d := differing(before, a.files()); len(d) > 0 {
-				t.Errorf("not undone: %q", d)
-			}
+			d := differing(before, a.files())
+			expect(t, len(d) == 0, "not undone: %q", d)
 			a.rw("undo")
-			if d := differing(after, a.files()); len(d) > 0 {
-				t.Errorf("not redone: %q", d)
-			}
+			d = differing(after, a.files())
+			expect(t, len(d) == 0, "not redone: %q", d)
 		})
 	}
 }
@@ -151,18 +149,15 @@ func TestHookNeverBreaksAHost(t *testing.T) {
 	for _, event := range []string{"", "{", "null", "[]", `"text"`, "\xff", `{"cwd":7}`, `{"cwd":"/nowhere/at/all"}`, `{"cwd":"relative"}`, strings.Repeat("[", 1<<20),
 		`{"cwd":` + fmt.Sprintf("%q", a.dir) + `}`, `{"cwd":` + fmt.Sprintf("%q", a.dir) + `,"hook_event_name":"Nonsense"}`,
 		`{"cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"true"},"tool_use_id":"x"}`} {
-		if answer := a.hook("claude", event); answer != "" {
-			t.Errorf("%.40q: %s", event, answer)
-		}
+		equal(t, a.hook("claude", event), "", event)
 	}
 	for _, args := range [][]string{{"--host", "nobody"}, {"--nonsense"}, {"--deadline", "soon"}, {"--deadline", "1ns"}} {
 		a.hookProcess("claude", pre, args...) // which ends when its time is over
 	}
 	slow := exec.Command(build(t), "hook", "--host", "claude", "--deadline", "100ms") // with standard input that does not end
 	in := must(slow.StdinPipe())(t)
-	if out, err := slow.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("%v %s", err, out)
-	}
+	out, err := slow.CombinedOutput()
+	expect(t, err == nil && len(out) == 0, "%v %s", err, out)
 	in.Close()
 	state := filepath.Join(a.dir, ".resilient_write")
 	for _, damage := range []func(){
@@ -202,18 +197,16 @@ func TestHookTwice(t *testing.T) {
 		return said
 	}
 	for turn := 1; turn <= 2; turn++ {
-		if said := both(a.claude("PreToolUse", "Bash", "call_0", in)); len(said) > 0 {
-			t.Errorf("%q", said)
-		}
+		said := both(a.claude("PreToolUse", "Bash", "call_0", in))
+		expect(t, len(said) == 0, "%q", said)
 		a.sh(fmt.Sprintf("printf 'GITHUB_TOKEN=%s\\n' > k%d.env", madeUpToken(), turn))
 		if said := both(a.claude("PostToolUse", "Bash", "call_0", in)); len(said) != 1 || turn == 1 && !strings.Contains(said[0], "k1.env") {
 			t.Errorf("turn %d: %q", turn, said)
 		}
 		a.sh(fmt.Sprintf("printf 'later\\n' > later%d.txt", turn))
 		a.hook("claude", a.claude("PostToolUse", "Bash", "call_0", in))
-		if groups := a.groups(); len(groups) != 2*turn-1 {
-			t.Errorf("turn %d: a second answer recorded something: %v", turn, groups)
-		}
+		groups := a.groups()
+		expect(t, len(groups) == 2*turn-1, "turn %d: a second answer recorded something: %v", turn, groups)
 	}
 	for i, text := range []string{"{}", "{}", "{ }"} {
 		answer := a.hook("claude", a.claude("PreToolUse", "Write", "call_1", map[string]any{"file_path": filepath.Join(a.dir, ".mcp.json"), "content": text}))
@@ -236,9 +229,8 @@ func TestHookWhereNothingIsDenied(t *testing.T) {
 	a.sh("printf 'x\\n' > .envrc")
 	a.hook("cline", event("tool_result"), "PostToolUse")
 	a.rw("undo", "--group", "e1")
-	if files := a.files(); files["mine.txt"] == "" || files[".envrc"] != "" {
-		t.Errorf("%v", files)
-	}
+	files := a.files()
+	expect(t, files["mine.txt"] != "" && files[".envrc"] == "", "%v", files)
 }
 
 // TestHookKilledAtAnyMoment: a hook that is killed while it records loses no
@@ -276,9 +268,7 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 	}
 	t.Logf("%d of %d killed", killed, rounds)
 	for i := 8; i <= rounds; i += 8 {
-		if !strings.Contains(reported, fmt.Sprintf("k%d.env", i)) {
-			t.Errorf("the secret in k%d.env is not reported: %s", i, reported)
-		}
+		expect(t, strings.Contains(reported, fmt.Sprintf("k%d.env", i)), "the secret in k%d.env is not reported: %s", i, reported)
 	}
 	for _, f := range a.rw("changes", "--no-scan")["files"].([]any) {
 		one := f.(map[string]any)
@@ -287,13 +277,11 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 		}
 	}
 	for i := rounds; i > 0; i-- {
-		if text := a.files()["a.txt"]; !strings.HasSuffix(text, fmt.Sprintf("version %d\n", i)) {
-			t.Fatalf("round %d: %q", i, text)
-		}
+		text := a.files()["a.txt"]
+		require(t, strings.HasSuffix(text, fmt.Sprintf("version %d\n", i)), "round %d: %q", i, text)
 		a.rw("undo", "--group", fmt.Sprint("t", i))
 	}
-	if files := a.files(); !strings.HasSuffix(files["a.txt"], "version 0\n") || len(files) != 1 {
-		t.Errorf("%v", files)
-	}
+	files := a.files()
+	expect(t, strings.HasSuffix(files["a.txt"], "version 0\n") && len(files) == 1, "%v", files)
 	a.rw("check")
 }

@@ -72,9 +72,8 @@ func dial(t *testing.T, dir string) *wire {
 
 func (w *wire) line(text string) {
 	w.t.Helper()
-	if _, err := io.WriteString(w.in, text+"\n"); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := io.WriteString(w.in, text+"\n")
+	require(w.t, err == nil, "%v", err)
 }
 
 // call sends a call without waiting for its reply.
@@ -94,9 +93,7 @@ func (w *wire) reply(id string, hang time.Duration) map[string]any {
 		}
 		select {
 		case doc, ok := <-w.replies:
-			if !ok {
-				w.t.Fatalf("the server ended before it answered %s", id)
-			}
+			require(w.t, ok, "the server ended before it answered %s", id)
 			w.early[doc["id"]] = doc
 		case <-late:
 			w.t.Fatalf("no reply to %s within %v", id, hang)
@@ -195,9 +192,8 @@ func TestCanceledHostileCallsFreeTheLane(t *testing.T) {
 		w.call(id, row.tool, row.args)
 		w.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%q}}`, id))
 		w.call("next", "rw_safe_write", fmt.Sprintf(`{"path":"ordinary","content":"%d","mode":"overwrite"}`, i))
-		if out := w.reply("next", hangLimit(size)); out["ok"] != true {
-			t.Fatalf("%s: the next mutation: %.300v", row.name, out)
-		}
+		out := w.reply("next", hangLimit(size))
+		require(t, out["ok"] == true, "%s: the next mutation: %.300v", row.name, out)
 	}
 }
 
@@ -251,10 +247,8 @@ func TestASlowPatternOfAShippedPolicyIsCanceled(t *testing.T) {
 	w.reply("seen", 30*time.Second)
 	w.line(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}`)
 	w.call("next", "rw_safe_write", `{"path":"b.txt","content":"text"}`)
-	if out := w.reply("next", 30*time.Second); out["ok"] != true {
-		t.Errorf("%v", out)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "a.txt")); !os.IsNotExist(err) {
-		t.Errorf("the canceled write: %v", err)
-	}
+	out := w.reply("next", 30*time.Second)
+	expect(t, out["ok"] == true, "%v", out)
+	_, err := os.Stat(filepath.Join(dir, "a.txt"))
+	expect(t, os.IsNotExist(err), "the canceled write: %v", err)
 }

@@ -59,9 +59,7 @@ func (a *agent) request(method, params string) map[string]any {
 	a.last++
 	reply := a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, a.last, method, params))
 	var doc map[string]any
-	if err := json.Unmarshal([]byte(reply), &doc); err != nil {
-		a.t.Fatalf("%s: %q: %v", method, reply, err)
-	}
+	noErr(a.t, json.Unmarshal([]byte(reply), &doc), method, " ", reply)
 	return doc
 }
 
@@ -73,9 +71,7 @@ func (a *agent) tool(name, args, meta string) map[string]any {
 	}
 	doc := a.request("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":%s}`, name, args, meta))
 	out := structured(doc)
-	if out == nil {
-		a.t.Fatalf("%s: %v", name, doc)
-	}
+	require(a.t, out != nil, "%s: %v", name, doc)
 	return out
 }
 
@@ -96,9 +92,8 @@ func structured(doc map[string]any) map[string]any {
 
 func (a *agent) write(path, more, meta string) {
 	a.t.Helper()
-	if doc := a.tool("rw_safe_write", fmt.Sprintf(`{"path":%q,"content":"x"%s}`, path, more), meta); doc["ok"] != true {
-		a.t.Fatalf("%s: %v", path, doc)
-	}
+	doc := a.tool("rw_safe_write", fmt.Sprintf(`{"path":%q,"content":"x"%s}`, path, more), meta)
+	require(a.t, doc["ok"] == true, "%s: %v", path, doc)
 }
 
 // undo calls rw_undo and returns the paths that it reverted, or the reason why
@@ -184,17 +179,14 @@ func TestUndoNeverCrosses(t *testing.T) {
 			} {
 				liar.write(fmt.Sprintf("lie%d.txt", i), claim, "")
 				row := liar.row("")
-				if row["via"].(map[string]any)["client"] != "agent" || row["via"].(map[string]any)["connection"] == session {
-					t.Errorf("claim %s: %v", claim, row)
-				}
+				expect(t, row["via"].(map[string]any)["client"] == "agent" && row["via"].(map[string]any)["connection"] != session, "claim %s: %v", claim, row)
 			}
 			for _, forged := range []string{session, "mcp-0", "MCP-" + session[4:]} {
 				for _, tool := range []string{"rw_safe_write", "rw_undo", "rw_scratch_put"} {
 					args := map[string]string{"rw_safe_write": `"path":"f","content":"x",`, "rw_undo": "", "rw_scratch_put": `"content":"x","label":"l",`}[tool]
 					doc := liar.tool(tool, `{`+args+`"session":"`+forged+`"}`, "")
-					if about, _ := doc["context"].(map[string]any); reason(doc) != "invalid_argument" || about["argument"] != "session" {
-						t.Errorf("%s in session %s: %v", tool, forged, doc)
-					}
+					about, _ := doc["context"].(map[string]any)
+					expect(t, reason(doc) == "invalid_argument" && about["argument"] == "session", "%s in session %s: %v", tool, forged, doc)
 				}
 			}
 			for step, got := range []string{
@@ -203,13 +195,11 @@ func TestUndoNeverCrosses(t *testing.T) {
 				honest.undo(`{"session":"work"}`, ""),
 				over.connect(t, "agent").undo(`{}`, ""),
 			} {
-				if want := []string{"mine.txt", "mine.txt", "lie2.txt", "nothing_to_undo"}[step]; got != want {
-					t.Errorf("step %d: %s, want %s", step, got, want)
-				}
+				want := []string{"mine.txt", "mine.txt", "lie2.txt", "nothing_to_undo"}[step]
+				expect(t, got == want, "step %d: %s, want %s", step, got, want)
 			}
-			if got := liar.undo(`{"n":1}`, ""); got == "mine.txt" {
-				t.Errorf("the liar took back %s", got)
-			}
+			got := liar.undo(`{"n":1}`, "")
+			expect(t, got != "mine.txt", "the liar took back %s", got)
 		})
 	}
 }
@@ -222,9 +212,8 @@ func TestAClaimIsNotTrusted(t *testing.T) {
 			alice, bot := over.connect(t, "alice (human)"), over.connect(t, "bot")
 			alice.write("a.txt", "", "")
 			bot.write("b.txt", `,"caller":"alice (human)"`, "")
-			if row := bot.row(""); row["caller"] != "alice (human)" || row["via"].(map[string]any)["client"] != "bot" {
-				t.Errorf("%v", row)
-			}
+			row := bot.row("")
+			expect(t, row["caller"] == "alice (human)" && row["via"].(map[string]any)["client"] == "bot", "%v", row)
 			equal(t, alice.undo(`{}`, ""), "a.txt", "alice took back")
 			equal(t, bot.undo(`{}`, ""), "b.txt", "the bot took back")
 		})
@@ -243,9 +232,8 @@ func TestAThreadContinues(t *testing.T) {
 			first := over.connect(t, "codex")
 			first.write("one.txt", `,"session":"elsewhere"`, thread)
 			row := first.row("")
-			if via := row["via"].(map[string]any); row["session"] != "01a2-thread" || via["thread"] != "01a2-thread" || via["call"] != "call_7" {
-				t.Errorf("%v", row)
-			}
+			via := row["via"].(map[string]any)
+			expect(t, row["session"] == "01a2-thread" && via["thread"] == "01a2-thread" && via["call"] == "call_7", "%v", row)
 			first.stop()
 			again, other, same := over.connect(t, "codex"), over.connect(t, "intruder"), over.connect(t, "codex")
 			same.write("lie.txt", `,"session":"01a2-thread","caller":"codex"`, "")
@@ -265,9 +253,8 @@ func TestSessionOfClaudeCode(t *testing.T) {
 	a := connectStdio(t, t.TempDir(), "claude-code")
 	for meta, want := range map[string]string{"": "6f14-session", `{"threadId":"01a2-thread"}`: "01a2-thread"} {
 		a.write("of-"+want+".txt", `,"session":"elsewhere"`, meta)
-		if row := a.row(""); row["session"] != want {
-			t.Errorf("%v", row)
-		}
+		row := a.row("")
+		expect(t, row["session"] == want, "%v", row)
 	}
 }
 
@@ -285,12 +272,9 @@ func TestMetaOfAnyType(t *testing.T) {
 				a.write(fmt.Sprintf("f%d", i), "", `{"threadId":`+thread+`,"callId":`+thread+`,"claudecode/toolUseId":`+thread+`}`)
 				row := a.row("")
 				via := row["via"].(map[string]any)
-				if via["thread"] != nil || row["session"] != via["connection"] {
-					t.Errorf("thread %.40s: %v", thread, row)
-				}
-				if call, _ := via["call"].(string); len(call) > 200 || strings.ContainsAny(call, "\x1b\u202e") {
-					t.Errorf("call %.40s: %q", thread, call)
-				}
+				expect(t, via["thread"] == nil && row["session"] == via["connection"], "thread %.40s: %v", thread, row)
+				call, _ := via["call"].(string)
+				expect(t, len(call) <= 200 && !strings.ContainsAny(call, "\x1b\u202e"), "call %.40s: %q", thread, call)
 			}
 			for _, meta := range []string{`7`, `"x"`, `[]`, `null`} {
 				doc := a.request("tools/call", `{"name":"rw_describe","arguments":{},"_meta":`+meta+`}`)
@@ -313,20 +297,16 @@ func TestHostileClientNames(t *testing.T) {
 			for _, name := range []string{strings.Repeat("n", 900<<10), "a\x1b]0;x\x07b\u202ec\u200bd", secret, "", "\x00"} {
 				a := over.connect(t, name)
 				a.write(fmt.Sprintf("%s-%d.txt", over.name, len(name)), "", "")
-				if doc := a.tool("rw_safe_write", fmt.Sprintf(`{"path":"%s-%d.txt","content":"y","mode":"create"}`, over.name, len(name)), ""); doc["ok"] == true {
-					t.Fatal(doc)
-				}
+				doc := a.tool("rw_safe_write", fmt.Sprintf(`{"path":"%s-%d.txt","content":"y","mode":"create"}`, over.name, len(name)), "")
+				require(t, doc["ok"] != true, "%v", doc)
 				for _, more := range []string{"", `,"include_refused":true`} {
 					row := a.row(more)
 					text, _ := json.Marshal(row)
 					via, _ := row["via"].(map[string]any)
 					client, _ := via["client"].(string)
-					if len(client) > 200 || len(text) > 2000 || via["connection"] == nil || strings.Contains(string(text), secret) {
-						t.Errorf("%.40q: %.300s", name, text)
-					}
-					if strings.ContainsAny(client, "\x00\x07\x1b\u202e\u200b") {
-						t.Errorf("%.40q: %q", name, client)
-					}
+					expect(t, len(client) <= 200 && len(text) <= 2000 && via["connection"] != nil && !strings.Contains(string(text), secret),
+						"%.40q: %.300s", name, text)
+					expect(t, !strings.ContainsAny(client, "\x00\x07\x1b\u202e\u200b"), "%.40q: %q", name, client)
 				}
 			}
 		})
@@ -348,9 +328,7 @@ func TestSinceHidesOnlyOwnRows(t *testing.T) {
 				for _, e := range honest.tool("rw_journal_since", `{"agent":"planner"}`, meta)["entries"].([]any) {
 					paths = append(paths, e.(map[string]any)["path"].(string))
 				}
-				if got := strings.Join(paths, " "); got != want {
-					t.Errorf("in %q: %s, want %s", meta, got, want)
-				}
+				equal(t, strings.Join(paths, " "), want, "in ", meta)
 			}
 		})
 	}
@@ -361,9 +339,8 @@ func TestHistoryShowsVia(t *testing.T) {
 	a := transports(t)[0].connect(t, "agent")
 	a.write("h.txt", `,"caller":"somebody else"`, "")
 	versions := a.tool("rw_history", `{"path":"h.txt"}`, "")["versions"].([]any)
-	if v := versions[0].(map[string]any); v["caller"] != "somebody else" || v["via"].(map[string]any)["client"] != "agent" {
-		t.Errorf("%v", v)
-	}
+	v := versions[0].(map[string]any)
+	expect(t, v["caller"] == "somebody else" && v["via"].(map[string]any)["client"] == "agent", "%v", v)
 }
 
 // TestNoSessionIsFixed: a client can neither choose the id of its session nor
@@ -374,13 +351,11 @@ func TestNoSessionIsFixed(t *testing.T) {
 	for _, want := range []string{"chosen-by-the-attacker", web.begin(identityToken)} {
 		res, _, err := web.post(identityToken, want, begin)
 		noErr(t, err)
-		if got := res.Header.Get("Mcp-Session-Id"); got == "" || got == want {
-			t.Errorf("a client that asked for the session %q got %q", want, got)
-		}
+		got := res.Header.Get("Mcp-Session-Id")
+		expect(t, got != "" && got != want, "a client that asked for the session %q got %q", want, got)
 	}
-	if res, _, err := web.post(identityToken, "chosen-by-the-attacker", `{"jsonrpc":"2.0","id":1,"method":"ping"}`); err != nil || res.StatusCode != 404 {
-		t.Errorf("%v %v", res, err)
-	}
+	res, _, err := web.post(identityToken, "chosen-by-the-attacker", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	expect(t, err == nil && res.StatusCode == 404, "%v %v", res, err)
 }
 
 // token is a made-up credential with a correct checksum; each seed gives
@@ -546,9 +521,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 		secrets["the name of an argument of "+c.tool] = surplus
 		try(c.tool, argumentAt{surplus}, good, "unknown ")
 	}
-	if calls < 300 {
-		t.Errorf("only %d arguments were tried", calls)
-	}
+	expect(t, calls >= 300, "only %d arguments were tried", calls)
 	for _, where := range holding(t, s.dir, secrets) {
 		t.Error(where)
 	}

@@ -39,9 +39,7 @@ func writerOf(t *testing.T, name string) *os.File {
 		if err == nil {
 			return f
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no reader: %v", err)
-		}
+		require(t, !time.Now().After(deadline), "no reader: %v", err)
 	}
 }
 
@@ -69,13 +67,11 @@ func TestInterruptWhileANamedInputWaits(t *testing.T) {
 		cmd.Wait()
 		late.Stop()
 		w.Close()
-		if code := cmd.ProcessState.ExitCode(); code != int(rw.CodePrecondition) || !strings.Contains(errs.String(), "canceled") {
-			t.Errorf("%s: code %d: %s", line, code, errs.String())
-		}
+		code := cmd.ProcessState.ExitCode()
+		expect(t, code == int(rw.CodePrecondition) && strings.Contains(errs.String(), "canceled"), "%s: code %d: %s", line, code, errs.String())
 	}
-	if names, _ := os.ReadDir(s.dir); len(names) != 2 {
-		t.Errorf("left %v", names)
-	}
+	names, _ := os.ReadDir(s.dir)
+	expect(t, len(names) == 2, "left %v", names)
 	s.clean()
 }
 
@@ -102,9 +98,8 @@ func TestInterruptWithoutReader(t *testing.T) {
 		late.Stop()
 		held.w.Close()
 		held.r.Close()
-		if got := s.resultIn(file); cmd.ProcessState.ExitCode() != int(code) || got.Code != code {
-			t.Errorf("%s: %v: %.200s", line, cmd.ProcessState, got.Reply)
-		}
+		got := s.resultIn(file)
+		expect(t, cmd.ProcessState.ExitCode() == int(code) && got.Code == code, "%s: %v: %.200s", line, cmd.ProcessState, got.Reply)
 	}
 }
 
@@ -126,9 +121,7 @@ func TestOpeningAPipeCanBeCalledOff(t *testing.T) {
 		}()
 		select {
 		case err := <-ended:
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%v", err)
-			}
+			expect(t, errors.Is(err, context.Canceled), "%v", err)
 		case <-time.After(time.Minute):
 			t.Fatal("the opening waits for a writer")
 		}
@@ -142,9 +135,8 @@ func TestOpeningAPipeCanBeCalledOff(t *testing.T) {
 		io.WriteString(w, "late")
 	}()
 	s.ok("write", "a.txt", "--from", name)
-	if data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt")); string(data) != "late" {
-		t.Errorf("%q", data)
-	}
+	data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt"))
+	expect(t, string(data) == "late", "%q", data)
 	if r := s.run("write", "b.txt", "--from", s.dir); r.code != rw.CodeUsage || !strings.Contains(r.errs, "directory") || strings.Contains(r.errs, s.dir) {
 		t.Errorf("a directory: code %d: %s", r.code, r.errs)
 	}
@@ -157,18 +149,12 @@ func TestOwnDescriptorsAreNotHandedOver(t *testing.T) {
 	own := pipe(t)
 	defer own.all()
 	fd := int(own.w.Fd())
-	if handedOver(fd) {
-		t.Error("a descriptor of its own")
-	}
+	expect(t, !handedOver(fd), "a descriptor of its own")
 	inherit(t, fd)
-	if !handedOver(fd) {
-		t.Error("one that an exec leaves open is refused")
-	}
+	expect(t, handedOver(fd), "one that an exec leaves open is refused")
 	reader := int(own.r.Fd())
 	inherit(t, reader)
-	if handedOver(reader) {
-		t.Error("one that cannot be written to")
-	}
+	expect(t, !handedOver(reader), "one that cannot be written to")
 }
 
 // inherit clears the close-on-exec flag of a descriptor.
@@ -199,9 +185,7 @@ func TestHubIsAProgramOfItsOwn(t *testing.T) {
 		os.WriteFile(filepath.Join(dir, hubProgram), []byte("#!/bin/sh\nread -r line\necho \"$*|$line\"\nexit 6\n"), 0o755)
 		out.Reset()
 		code = run(strings.Fields(c.args), os.Getenv, strings.NewReader("typed\n"), &out, &errs)
-		if out.String() != c.got || code != c.code {
-			t.Errorf("%s: %d %q", c.args, code, out.String())
-		}
+		expect(t, out.String() == c.got && code == c.code, "%s: %d %q", c.args, code, out.String())
 		os.Remove(filepath.Join(dir, hubProgram))
 	}
 }
@@ -222,17 +206,14 @@ func TestStatusShowsTheLag(t *testing.T) {
 		}
 		return out.String()
 	}
-	if strings.Contains(status(), `"hub"`) {
-		t.Error("there is no hub")
-	}
+	expect(t, !strings.Contains(status(), `"hub"`), "there is no hub")
 	for state, want := range map[string]string{
 		`{"seq":1,"task":"t"}`:    `"hub":{"seq":1,"waiting":2,"task":"t"}`,
 		`{"seq":3,"forked":true}`: `"hub":{"seq":3,"waiting":0,"forked":true}`,
 	} {
 		noErr(t, s.Admin().SetShipState([]byte(state)))
-		if got := status(); !strings.Contains(got, want) {
-			t.Errorf("%s: %s", state, got)
-		}
+		got := status()
+		expect(t, strings.Contains(got, want), "%s: %s", state, got)
 	}
 	s.Close(t.Context())
 }
@@ -263,12 +244,8 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 	cmd.Dir = a.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4711, Gid: 4711}}
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "state_not_writable") || strings.Contains(string(out), store) {
-		t.Errorf("%v %s", err, out)
-	}
-	if len(stores(state)) > 0 {
-		t.Error("a second store was made")
-	}
+	expect(t, err != nil && strings.Contains(string(out), "state_not_writable") && !strings.Contains(string(out), store), "%v %s", err, out)
+	expect(t, len(stores(state)) == 0, "a second store was made")
 	if _, err := os.Lstat(filepath.Join(a.dir, ".resilient_write")); err == nil {
 		t.Error("a second store was made in the tree")
 	}

@@ -80,23 +80,17 @@ func entries(t *testing.T) []entry {
 		if f.lang == "sh" {
 			continue
 		}
-		if f.lang != "json" && f.lang != "toml" && f.lang != "yaml" {
-			t.Fatalf("%v: nothing checks a block of %q", f, f.lang)
-		}
+		require(t, f.lang == "json" || f.lang == "toml" || f.lang == "yaml", "%v: nothing checks a block of %q", f, f.lang)
 		if decode(t, f)["permissions"] != nil {
 			continue // covered by TestInstallBlocksAreTheTable
 		}
 		form, ok := configurations[f.heading]
-		if !ok {
-			t.Fatalf("%v: no configuration is known under this heading", f)
-		}
+		require(t, ok, "%v: no configuration is known under this heading", f)
 		seen[f.heading] = true
 		list = append(list, form.read(t, f))
 	}
 	for name := range configurations {
-		if !seen[name] {
-			t.Errorf("the page has no configuration for %s", name)
-		}
+		expect(t, seen[name], "the page has no configuration for %s", name)
 	}
 	return list
 }
@@ -106,13 +100,11 @@ func entries(t *testing.T) []entry {
 func TestInstallBlocksAreTheTable(t *testing.T) {
 	text := page(t, "docs/install.md")
 	filled, err := clients.Fill(text)
-	if diff := cmp.Diff(filled, text); err != nil || diff != "" {
-		t.Errorf("%v\n%s", err, diff)
-	}
+	diff := cmp.Diff(filled, text)
+	expect(t, err == nil && diff == "", "%v\n%s", err, diff)
 	for _, c := range clients.Table {
-		if _, known := configurations[c.Title]; !known {
-			t.Errorf("no configuration is known for %s", c.Title)
-		}
+		_, known := configurations[c.Title]
+		expect(t, known, "no configuration is known for %s", c.Title)
 		marks := []string{"<!-- resilient-write init " + c.Name + " -->"}
 		if len(c.Approve) > 0 {
 			marks = append(marks, "<!-- resilient-write init "+c.Name+" --approve -->")
@@ -121,9 +113,7 @@ func TestInstallBlocksAreTheTable(t *testing.T) {
 			equal(t, strings.Count(text, mark+"\n```"+string(c.Format)+"\n"), 1, "the page does not have ", mark, " once, before a block")
 		}
 		block, err := clients.Block(c, true)
-		if err != nil || len(c.Approve) > 0 && !strings.Contains(block, fmt.Sprint(c.Approve[0].Value)) {
-			t.Errorf("%s: %v\n%s", c.Name, err, block)
-		}
+		expect(t, err == nil && (len(c.Approve) == 0 || strings.Contains(block, fmt.Sprint(c.Approve[0].Value))), "%s: %v\n%s", c.Name, err, block)
 	}
 }
 
@@ -145,9 +135,7 @@ func (c configuration) read(t *testing.T, f fence) entry {
 	}
 	mustEqual(t, len(servers), 1, f, ": not one server under ", c.servers)
 	for name, v := range servers {
-		if !regexp.MustCompile(`^[a-zA-Z0-9-]{1,32}$`).MatchString(name) {
-			t.Errorf("%v: not every client takes the key %q", f, name)
-		}
+		expect(t, regexp.MustCompile(`^[a-zA-Z0-9-]{1,32}$`).MatchString(name), "%v: not every client takes the key %q", f, name)
 		return c.entry(t, f, v.(map[string]any))
 	}
 	return entry{}
@@ -163,9 +151,7 @@ func (c configuration) entry(t *testing.T, f fence, fields map[string]any) entry
 		}
 	}
 	for key := range fields {
-		if !slices.Contains(strings.Fields(known), key) {
-			t.Errorf("%v: the client knows no field %q here", f, key)
-		}
+		expect(t, slices.Contains(strings.Fields(known), key), "%v: the client knows no field %q here", f, key)
 	}
 	switch command := fields["command"].(type) {
 	case string:
@@ -189,22 +175,17 @@ func (c configuration) entry(t *testing.T, f fence, fields map[string]any) entry
 		if name, ok := fields["bearer_token_env_var"].(string); ok {
 			e.token = name
 		}
-		if e.token != c.token || c.token == "" {
-			t.Errorf("%v: the token is %q, this client writes it %q", f, e.token, c.token)
-		}
+		expect(t, e.token == c.token && c.token != "", "%v: the token is %q, this client writes it %q", f, e.token, c.token)
 		return e
 	}
-	if len(e.command) == 0 {
-		t.Fatalf("%v: neither a command nor an address", f)
-	}
+	require(t, len(e.command) != 0, "%v: neither a command nor an address", f)
 	for _, word := range append(e.command[1:], slices.Collect(maps.Values(e.env))...) {
 		if strings.Contains(word, "$") && !slices.Contains(c.replace, word) {
 			t.Errorf("%v: this client hands over %s unchanged", f, word)
 		}
 	}
-	if program := e.command[0]; c.whole != (placeholder(program) != "") {
-		t.Errorf("%v: the program is %s", f, program)
-	}
+	program := e.command[0]
+	expect(t, c.whole == (placeholder(program) != ""), "%v: the program is %s", f, program)
 	return e
 }
 
@@ -247,9 +228,7 @@ func (e entry) here(t *testing.T, dir string) (args, env []string) {
 	for name, value := range e.env {
 		env = append(env, name+"="+swap(value))
 	}
-	if named == "" {
-		t.Errorf("%s: no directory is named", e.from)
-	}
+	expect(t, named != "", "%s: no directory is named", e.from)
 	return args, append(env, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "XDG_STATE_HOME="+os.Getenv("XDG_STATE_HOME"))
 }
 
@@ -324,13 +303,10 @@ func TestInstallConfigurationsServe(t *testing.T) {
 			t.Errorf("%s: %v: %v", e.from, args, err)
 			continue
 		}
-		if want := wantTools(t, args); len(names) != want {
-			t.Errorf("%s: %d tools, want %d", e.from, len(names), want)
-		}
+		want := wantTools(t, args)
+		expect(t, len(names) == want, "%s: %d tools, want %d", e.from, len(names), want)
 		for _, name := range names {
-			if !simple.MatchString(name) {
-				t.Errorf("%s: not every client takes the name %s", e.from, name)
-			}
+			expect(t, simple.MatchString(name), "%s: not every client takes the name %s", e.from, name)
 		}
 		must(os.Stat(filepath.Join(place.At(dir), "journal")))(t, e.from, ": another directory is served")
 		c.Close()
@@ -393,9 +369,8 @@ func TestTwoClientsOfOneDirectory(t *testing.T) {
 		t.Errorf("both: %v", first)
 	}
 	for _, c := range clients {
-		if tail := callTool(t, c, "rw_journal_tail", args{}); len(tail["entries"].([]any)) != 1 {
-			t.Errorf("%v", tail)
-		}
+		tail := callTool(t, c, "rw_journal_tail", args{})
+		expect(t, len(tail["entries"].([]any)) == 1, "%v", tail)
 	}
 }
 
@@ -411,16 +386,10 @@ func TestInstallVariablesAreRead(t *testing.T) {
 		}
 	}
 	rows := regexp.MustCompile("(?m)^\\| `(RW_[A-Z_]+)` \\| (?:`--([a-z-]+)`)? ?\\|").FindAllStringSubmatch(page(t, "docs/install.md"), -1)
-	if len(rows) < 7 {
-		t.Fatalf("%d rows", len(rows))
-	}
+	require(t, len(rows) >= 7, "%d rows", len(rows))
 	for _, row := range rows {
-		if !strings.Contains(source, "env("+strconv.Quote(row[1])+")") {
-			t.Errorf("the program does not read %s", row[1])
-		}
-		if row[2] != "" && !strings.Contains(string(help), "-"+row[2]) {
-			t.Errorf("the program has no flag --%s", row[2])
-		}
+		expect(t, strings.Contains(source, "env("+strconv.Quote(row[1])+")"), "the program does not read %s", row[1])
+		expect(t, row[2] == "" || strings.Contains(string(help), "-"+row[2]), "the program has no flag --%s", row[2])
 	}
 }
 
@@ -428,23 +397,17 @@ func TestInstallVariablesAreRead(t *testing.T) {
 // troubleshooting table.
 func TestInstallReasonsExist(t *testing.T) {
 	_, table, ok := strings.Cut(page(t, "docs/install.md"), "| what you see |")
-	if !ok {
-		t.Fatal("no table of troubles")
-	}
+	require(t, ok, "no table of troubles")
 	table, _, _ = strings.Cut(table, "\n\n")
 	found := 0
 	for _, row := range strings.Split(table, "\n") {
 		symptom, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
 		for _, m := range regexp.MustCompile("`([a-z]+(?:_[a-z]+)+)`").FindAllStringSubmatch(symptom, -1) {
 			found++
-			if !slices.Contains(rw.Details(), rw.Detail(m[1])) {
-				t.Errorf("%s is no reason", m[1])
-			}
+			expect(t, slices.Contains(rw.Details(), rw.Detail(m[1])), "%s is no reason", m[1])
 		}
 	}
-	if found < 8 {
-		t.Errorf("%d reasons were looked at", found)
-	}
+	expect(t, found >= 8, "%d reasons were looked at", found)
 }
 
 // shellLine is one command of the page, with the preceding variable
@@ -465,9 +428,7 @@ func shellLines(t *testing.T) []shellLine {
 		}
 		for _, line := range strings.Split(strings.TrimSpace(f.text), "\n") {
 			list, err := words(line)
-			if err != nil || len(list) == 0 {
-				t.Fatalf("%v: %q: %v", f, line, err)
-			}
+			require(t, err == nil && len(list) != 0, "%v: %q: %v", f, line, err)
 			l := shellLine{from: f.String()}
 			for strings.HasPrefix(list[0], "RW_") {
 				l.env, list = append(l.env, list[0]), list[1:]
@@ -495,29 +456,22 @@ func TestInstallCommandsWork(t *testing.T) {
 			continue
 		case "claude", "codex":
 			i := slices.Index(l.words, "--")
-			if i < 0 || !slices.Equal(l.words[1:3], []string{"mcp", "add"}) {
-				t.Fatalf("%s: %q", l.from, l.words)
-			}
+			require(t, i >= 0 && slices.Equal(l.words[1:3], []string{"mcp", "add"}), "%s: %q", l.from, l.words)
 			ours = l.words[i+1:]
 		}
-		if path.Base(ours[0]) != "resilient-write" {
-			t.Fatalf("%s: nothing checks %q", l.from, ours)
-		}
+		require(t, path.Base(ours[0]) == "resilient-write", "%s: nothing checks %q", l.from, ours)
 		switch {
 		case ours[1] == "init":
 			ran["init"]++
 			cmd := exec.Command(build(t), ours[1:]...)
 			cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + t.TempDir()}
-			if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"status":"configured"`) {
-				t.Errorf("%s: %s %v", l.from, out, err)
-			}
+			out, err := cmd.Output()
+			expect(t, err == nil && strings.Contains(string(out), `"status":"configured"`), "%s: %s %v", l.from, out, err)
 		case slices.Equal(ours[1:], []string{"version"}):
 			ran["version"]++
 			out, err := exec.Command(build(t), ours[1:]...).Output()
 			var r struct{ Name, Version string }
-			if err != nil || json.Unmarshal(out, &r) != nil || r.Name != "resilient-write" || r.Version != rw.Version {
-				t.Errorf("%s: %q %v", l.from, out, err)
-			}
+			expect(t, err == nil && json.Unmarshal(out, &r) == nil && r.Name == "resilient-write" && r.Version == rw.Version, "%s: %q %v", l.from, out, err)
 		case ours[1] == "doctor":
 			ran["doctor"]++ // covered by TestDoctor
 		case slices.Contains(ours, "http"):
@@ -531,9 +485,7 @@ func TestInstallCommandsWork(t *testing.T) {
 		}
 	}
 	for what, least := range map[string]int{"go": 2, "version": 1, "init": 1, "doctor": 1, "serve": 3, "http": 1} {
-		if ran[what] < least {
-			t.Errorf("the page has %d commands of the kind %s", ran[what], what)
-		}
+		expect(t, ran[what] >= least, "the page has %d commands of the kind %s", ran[what], what)
 	}
 }
 
@@ -559,9 +511,7 @@ func checkGo(t *testing.T, l shellLine) {
 	case "install":
 		path, version, _ := strings.Cut(name, "@")
 		dir, ours := strings.CutPrefix(path, module+"/")
-		if !ours || version != "latest" {
-			t.Errorf("%s: %s is not a package of %s", l.from, name, module)
-		}
+		expect(t, ours && version == "latest", "%s: %s is not a package of %s", l.from, name, module)
 		name = dir
 	case "build":
 	default:
@@ -577,15 +527,11 @@ func TestInstallOverHTTP(t *testing.T) {
 	const address = "http://127.0.0.1:8765/mcp"
 	lines := shellLines(t)
 	i := slices.IndexFunc(lines, func(l shellLine) bool { return slices.Contains(l.words, "http") })
-	if i < 0 {
-		t.Fatal("the page does not say how to serve over HTTP")
-	}
+	require(t, i >= 0, "the page does not say how to serve over HTTP")
 	l, dir := lines[i], t.TempDir()
 	args, env := entry{from: l.from, command: l.words}.here(t, dir)
 	at := slices.Index(args, "--port")
-	if at < 0 || args[at+1] != "8765" {
-		t.Fatalf("%s: %q", l.from, args)
-	}
+	require(t, at >= 0 && args[at+1] == "8765", "%s: %q", l.from, args)
 	args[at+1] = "0" // a free port, which the program prints
 	token := strings.TrimPrefix(l.env[0], "RW_TOKEN=")
 	server := serveIn(t, dir, append(env, l.env...), args...)
@@ -596,24 +542,17 @@ func TestInstallOverHTTP(t *testing.T) {
 		if e.url == "" {
 			continue
 		}
-		if e.url != address {
-			t.Errorf("%s: the address is %s, the server of the page is at %s", e.from, e.url, address)
-		}
+		expect(t, e.url == address, "%s: the address is %s, the server of the page is at %s", e.from, e.url, address)
 		c := must(client.NewStreamableHttpClient(url, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token})))(t)
 		names, err := greet(context.Background(), c)
-		if err != nil || len(names) != wantTools(t, args) {
-			t.Errorf("%s: %d tools, %v", e.from, len(names), err)
-		}
+		expect(t, err == nil && len(names) == wantTools(t, args), "%s: %d tools, %v", e.from, len(names), err)
 		c.Close()
 		connected++
 	}
-	if connected < 7 {
-		t.Errorf("%d remote configurations", connected)
-	}
+	expect(t, connected >= 7, "%d remote configurations", connected)
 	for _, wrong := range []string{"", token + "x"} {
-		if res, _, err := server.post(wrong, "", initialize); err != nil || res.StatusCode != http.StatusUnauthorized {
-			t.Errorf("with the token %q: %v %v", wrong, res, err)
-		}
+		res, _, err := server.post(wrong, "", initialize)
+		expect(t, err == nil && res.StatusCode == http.StatusUnauthorized, "with the token %q: %v %v", wrong, res, err)
 	}
 }
 
@@ -632,12 +571,10 @@ func (d *desk) run(args ...string) (reply map[string]any, code int) {
 	cmd.Dir = d.project
 	cmd.Env = []string{"HOME=" + d.home, "USERPROFILE=" + d.home, "APPDATA=" + filepath.Join(d.home, "AppData"), "PATH=" + os.Getenv("PATH"), "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME")}
 	out, _ := cmd.Output()
-	if err := json.Unmarshal(out, &reply); err != nil {
-		d.t.Fatalf("%q: %q %v", args, out, err)
-	}
-	if strings.Contains(string(out), d.home) || strings.Contains(withoutRoots(string(out)), d.project) {
-		d.t.Errorf("%q: a whole path is shown: %s", args, out)
-	}
+	err := json.Unmarshal(out, &reply)
+	require(d.t, err == nil, "%q: %q %v", args, out, err)
+	expect(d.t, !strings.Contains(string(out), d.home) && !strings.Contains(withoutRoots(string(out)), d.project),
+		"%q: a whole path is shown: %s", args, out)
 	return reply, cmd.ProcessState.ExitCode()
 }
 
@@ -698,13 +635,11 @@ func TestInit(t *testing.T) {
 	before := d.tree()
 	all := append([]string{"init", "--approve", "--hooks"}, clients.Names()...)
 
-	if reply, code := d.run(append(all, "--dry-run")...); code != 0 || len(reply["files"].([]any)) < 15 {
-		t.Errorf("dry run: %d %v", code, reply)
-	}
+	reply, code := d.run(append(all, "--dry-run")...)
+	expect(t, code == 0 && len(reply["files"].([]any)) >= 15, "dry run: %d %v", code, reply)
 	mustEqual(t, cmp.Diff(before, d.tree()), "", "a dry run wrote")
-	if reply, code := d.run(all...); code != 0 || len(reply["files"].([]any)) < 15 {
-		t.Errorf("%d %v", code, reply)
-	}
+	reply, code = d.run(all...)
+	expect(t, code == 0 && len(reply["files"].([]any)) >= 15, "%d %v", code, reply)
 	configured := d.tree()
 	for _, c := range clients.Table {
 		name := c.Files[0].Path
@@ -712,9 +647,8 @@ func TestInit(t *testing.T) {
 			continue // differs by system
 		}
 		text, err := os.ReadFile(d.path(name))
-		if _, ok := c.Ours(string(text)); !ok || err != nil {
-			t.Errorf("%s: %v\n%s", c.Name, err, text)
-		}
+		_, ok := c.Ours(string(text))
+		expect(t, ok && err == nil, "%s: %v\n%s", c.Name, err, text)
 	}
 	for name, want := range map[string]int{ // events
 		".claude/settings.json": 8, "~/.codex/hooks.json": 7, ".gemini/settings.json": 4, "~/.qwen/settings.json": 7, "~/.copilot/hooks/resilient-write.json": 5,
@@ -725,20 +659,16 @@ func TestInit(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}
-	if info, err := os.Stat(d.path("~/.cline/hooks/PostToolUse")); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
-		t.Errorf("%v %v", info, err)
-	}
-	if reply, code := d.run(all...); code != 0 || len(reply["files"].([]any)) > 0 {
-		t.Errorf("a second time: %d %v", code, reply)
-	}
+	info, err := os.Stat(d.path("~/.cline/hooks/PostToolUse"))
+	expect(t, err == nil && (runtime.GOOS == "windows" || info.Mode().Perm() == 0o700), "%v %v", info, err)
+	reply, code = d.run(all...)
+	expect(t, code == 0 && len(reply["files"].([]any)) == 0, "a second time: %d %v", code, reply)
 	equal(t, cmp.Diff(configured, d.tree()), "", "a second time")
-	if _, code := d.run("init", "--remove", "--all"); code != 0 {
-		t.Errorf("removed: %d", code)
-	}
+	_, code = d.run("init", "--remove", "--all")
+	expect(t, code == 0, "removed: %d", code)
 	equal(t, cmp.Diff(before, d.tree()), "", "removed")
-	if info, err := os.Lstat(d.path("~/.qwen/settings.json")); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("the link is gone: %v %v", info, err)
-	}
+	info, err = os.Lstat(d.path("~/.qwen/settings.json"))
+	expect(t, err == nil && info.Mode()&fs.ModeSymlink != 0, "the link is gone: %v %v", info, err)
 }
 
 // TestStatusNamesSilentHooks: status names configured hooks that have reported
@@ -759,12 +689,10 @@ func TestStatusNamesSilentHooks(t *testing.T) {
 	event, _ := json.Marshal(map[string]any{"cwd": d.project, "hook_event_name": "SessionStart", "session_id": "s"})
 	cmd := exec.Command(build(t), "hook", "--host", "codex", "--deadline", "1m")
 	cmd.Stdin = strings.NewReader(string(event))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
-	if s := silent(); strings.Contains(s, "codex") || !strings.Contains(s, "opencode") {
-		t.Error(s)
-	}
+	out, err := cmd.CombinedOutput()
+	require(t, err == nil, "%v %s", err, out)
+	s := silent()
+	expect(t, !strings.Contains(s, "codex") && strings.Contains(s, "opencode"), "%v", s)
 }
 
 // entriesOf returns the findings of a run of doctor, by client.
@@ -773,9 +701,7 @@ func entriesOf(t *testing.T, reply map[string]any) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, one := range reply["entries"].([]any) {
 		e := one.(map[string]any)
-		if out[e["client"].(string)] != nil {
-			t.Errorf("%s is there twice", e["client"])
-		}
+		expect(t, out[e["client"].(string)] == nil, "%s is there twice", e["client"])
 		out[e["client"].(string)] = e
 	}
 	return out
@@ -793,17 +719,12 @@ func TestDoctor(t *testing.T) {
 	}
 	reply, code := d.run("doctor")
 	found := entriesOf(t, reply)
-	if code != 0 || len(found) != len(clients.Table) {
-		t.Errorf("%d, %d entries", code, len(found))
-	}
+	expect(t, code == 0 && len(found) == len(clients.Table), "%d, %d entries", code, len(found))
 	for name, e := range found {
-		if e["works"] != true || e["version"] != rw.Version || e["tools"].(float64) != float64(wantTools(t, nil)) {
-			t.Errorf("%s: %v", name, e)
-		}
+		expect(t, e["works"] == true && e["version"] == rw.Version && e["tools"].(float64) == float64(wantTools(t, nil)), "%s: %v", name, e)
 		c, _ := clients.Find(name)
-		if notes, _ := json.Marshal(e["notes"]); len(c.Approve) > 0 != strings.Contains(string(notes), "--approve") {
-			t.Errorf("%s: %s", name, notes)
-		}
+		notes, _ := json.Marshal(e["notes"])
+		expect(t, len(c.Approve) > 0 == strings.Contains(string(notes), "--approve"), "%s: %s", name, notes)
 	}
 	t.Setenv("XDG_STATE_HOME", "") // clients do not pass it on
 	t.Setenv("HOME", d.home)
@@ -812,9 +733,7 @@ func TestDoctor(t *testing.T) {
 	d.run("init", "codex", "claude-code", "--approve")
 	reply, _ = d.run("doctor", "codex", "claude-code")
 	for name, e := range entriesOf(t, reply) {
-		if e["works"] != true || e["notes"] != nil {
-			t.Errorf("%s is approved: %v", name, e)
-		}
+		expect(t, e["works"] == true && e["notes"] == nil, "%s is approved: %v", name, e)
 	}
 }
 
@@ -877,12 +796,10 @@ func TestDoctorTriesNothingThatACloneBrought(t *testing.T) {
 		d.write(".cursor/mcp.json", `{"mcpServers":{"resilientwrite":`+entry+`}}`, 0o600)
 		reply, code := d.run("doctor", "--root", d.project, "cursor")
 		e := entriesOf(t, reply)["cursor"]
-		if problem, _ := e["problem"].(string); code != int(rw.CodeInvalid) || !strings.HasPrefix(problem, "not tried: ") {
-			t.Errorf("%s: %d %v", name, code, e)
-		}
-		if _, err := os.Stat(d.path("ran")); err == nil {
-			t.Errorf("%s: the program ran", name)
-		}
+		problem, _ := e["problem"].(string)
+		expect(t, code == int(rw.CodeInvalid) && strings.HasPrefix(problem, "not tried: "), "%s: %d %v", name, code, e)
+		_, err := os.Stat(d.path("ran"))
+		expect(t, err != nil, "%s: the program ran", name)
 	}
 }
 
@@ -906,12 +823,9 @@ func TestInitFollowsNoLinkOutOfTheProject(t *testing.T) {
 			scope = "user"
 		}
 		reply, code := d.run("init", "opencode", "--hooks", "--scope", scope)
-		if said, _ := json.Marshal(reply); code != int(rw.CodeInvalid) || !strings.Contains(string(said), "link") {
-			t.Errorf("%s: %d %s", name, code, said)
-		}
-		if diff := cmp.Diff(before, d.tree()); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		said, _ := json.Marshal(reply)
+		expect(t, code == int(rw.CodeInvalid) && strings.Contains(string(said), "link"), "%s: %d %s", name, code, said)
+		equal(t, cmp.Diff(before, d.tree()), "", name)
 		must(os.Readlink(d.path(name)))(t, name)
 	}
 	d := newDesk(t) // a link within the project
@@ -933,9 +847,8 @@ func TestDoctorOverHTTP(t *testing.T) {
 		d.write(".gemini/settings.json", string(data), 0o600)
 		reply, _ := d.run("doctor", "gemini")
 		e := entriesOf(t, reply)["gemini"]
-		if problem, _ := e["problem"].(string); (e["works"] == true) != (want == "") || !strings.Contains(problem, want) {
-			t.Errorf("%q: %v", want, e)
-		}
+		problem, _ := e["problem"].(string)
+		expect(t, (e["works"] == true) == (want == "") && strings.Contains(problem, want), "%q: %v", want, e)
 	}
 	refs := clients.Entry{Headers: map[string]string{"A": "Bearer ${RW_TOKEN}", "B": "Bearer ${env:RW_TOKEN}", "C": "Bearer {env:RW_TOKEN}", "D": "Bearer <token>"}}
 	got := refs.HeadersFrom(func(name string) string { return map[string]string{"RW_TOKEN": "x"}[name] })
@@ -985,9 +898,7 @@ func fences(t testing.TB, text string) []fence {
 			t.Fatalf("line %d: a code block is indented or quoted, so nothing checks it", i+1)
 		}
 	}
-	if open != nil {
-		t.Fatalf("%v: the code block does not end", open)
-	}
+	require(t, open == nil, "%v: the code block does not end", open)
 	return list
 }
 
@@ -999,9 +910,7 @@ func decode(t testing.TB, f fence) map[string]any {
 	store := must(rw.Open(ctx, t.TempDir(), &rw.Options{ReadOnly: true}))(t)
 	defer store.Close(ctx)
 	r, err := store.Validate(ctx, rw.ValidateRequest{Content: []byte(f.text), FormatHint: f.lang})
-	if err != nil || !r.Valid || len(r.Errors) > 0 {
-		t.Fatalf("%v: %v %v", f, r.Errors, err)
-	}
+	require(t, err == nil && r.Valid && len(r.Errors) == 0, "%v: %v %v", f, r.Errors, err)
 	if f.lang != "json" {
 		return must(clients.Read(clients.Format(f.lang), f.text))(t, f)
 	}
@@ -1043,14 +952,11 @@ func words(line string) ([]string, error) {
 // understand would make the tests of the pages worthless.
 func TestWordsRefuseWhatTheyDoNotKnow(t *testing.T) {
 	for _, line := range []string{"a | b", "a $B", "a 'b'", `a "b`, "a > b", "a; b", "a && b", "a # b", `a \`} {
-		if list, err := words(line); err == nil {
-			t.Errorf("%q is %q", line, list)
-		}
+		list, err := words(line)
+		expect(t, err != nil, "%q is %q", line, list)
 	}
-	if list, err := words(`a  "b c" d=e ""`); err != nil || fmt.Sprintf("%q", list) != `["a" "b c" "d=e" ""]` {
-		t.Errorf("%q %v", list, err)
-	}
-	if got := fences(t, "## H\n```json\n{}\n```\n"); len(got) != 1 || got[0] != (fence{"json", "{}\n", "H", 3}) {
-		t.Errorf("%v", got)
-	}
+	list, err := words(`a  "b c" d=e ""`)
+	expect(t, err == nil && fmt.Sprintf("%q", list) == `["a" "b c" "d=e" ""]`, "%q %v", list, err)
+	got := fences(t, "## H\n```json\n{}\n```\n")
+	expect(t, len(got) == 1 && got[0] == (fence{"json", "{}\n", "H", 3}), "%v", got)
 }

@@ -32,18 +32,13 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	a.set.root = s.dir
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := a.runExport(ctx, out); err == nil {
-		t.Error("an export that was interrupted says nothing")
-	}
-	if data, _ := os.ReadFile(out); string(data) != "older" {
-		t.Errorf("%q", data)
-	}
-	if err := replace(out, 0o600, func(w io.Writer) error { w.Write([]byte("half")); return errors.New("no more") }); err == nil {
-		t.Error("a half file took its place")
-	}
-	if names, _ := os.ReadDir(dir); len(names) != 1 {
-		t.Errorf("left %v", names)
-	}
+	expect(t, a.runExport(ctx, out) != nil, "an export that was interrupted says nothing")
+	data, _ := os.ReadFile(out)
+	expect(t, string(data) == "older", "%q", data)
+	err := replace(out, 0o600, func(w io.Writer) error { w.Write([]byte("half")); return errors.New("no more") })
+	expect(t, err != nil, "a half file took its place")
+	names, _ := os.ReadDir(dir)
+	expect(t, len(names) == 1, "left %v", names)
 	a.out = &output{w: broken{}}
 	isErr(t, a.runExport(t.Context(), "-"), rw.ErrIO)
 	for _, place := range []string{filepath.Join(s.dir, ".resilient_write", "journal", "x"), dir, os.DevNull, filepath.Join(dir, "none", "x"), ""} {
@@ -99,9 +94,7 @@ func TestExportToAReaderThatStopped(t *testing.T) {
 func TestRowsInTheArchive(t *testing.T) {
 	var b bytes.Buffer
 	showRows(&printer{w: &b}, reply{fields: map[string]any{"gap": true, "reason": "archived", "archived": map[string]any{"from": 3.0, "to": 8.0}}})
-	if !strings.HasPrefix(b.String(), "rows 3 to 8 are in the archive") {
-		t.Errorf("%q", b.String())
-	}
+	expect(t, strings.HasPrefix(b.String(), "rows 3 to 8 are in the archive"), "%q", b.String())
 }
 
 // TestFollowOnlyReads: follow creates no store, waits for one, shows its rows,
@@ -121,19 +114,16 @@ func TestFollowOnlyReads(t *testing.T) {
 	}()
 	dec := json.NewDecoder(out)
 	time.Sleep(overview.Every / 2)
-	if names, _ := os.ReadDir(s.dir); len(names) > 0 {
-		t.Errorf("following made %v", names)
-	}
+	names, _ := os.ReadDir(s.dir)
+	expect(t, len(names) == 0, "following made %v", names)
 	for _, name := range []string{"a.txt", "b.txt"} {
 		s.with("x\n").ok("write", name)
 		var row struct{ Path string }
-		if err := dec.Decode(&row); err != nil || row.Path != name {
-			t.Fatalf("%v %+v", err, row)
-		}
+		err := dec.Decode(&row)
+		require(t, err == nil && row.Path == name, "%v %+v", err, row)
 	}
-	if r := s.ok("compact", "--keep-rows", "0"); strings.Contains(r.out, call.WarnOtherWriterLive) {
-		t.Errorf("%s", r.out)
-	}
+	r := s.ok("compact", "--keep-rows", "0")
+	expect(t, !strings.Contains(r.out, call.WarnOtherWriterLive), "%s", r.out)
 	stop()
 	noErr(t, <-ended)
 	s.clean()
@@ -154,8 +144,6 @@ func TestFollowOnlyReads(t *testing.T) {
 func TestServeHelpListsTheEnvironment(t *testing.T) {
 	r := newShell(t).ok("serve", "-h")
 	for _, v := range surface.Environment() {
-		if !strings.Contains(r.errs, v.Name+"\n") || !strings.Contains(r.errs, v.Meaning) {
-			t.Errorf("no %s in %s", v.Name, r.errs)
-		}
+		expect(t, strings.Contains(r.errs, v.Name+"\n") && strings.Contains(r.errs, v.Meaning), "no %s in %s", v.Name, r.errs)
 	}
 }

@@ -39,20 +39,15 @@ func TestNothingPromisedIsLost(t *testing.T) {
 		counts[kind]++
 		switch kind {
 		case "tool":
-			if !tools[rest] {
-				t.Errorf("no tool is called %s", rest)
-			}
+			expect(t, tools[rest], "no tool is called %s", rest)
 		case "command":
-			if command(strings.Fields(rest)) == nil {
-				t.Errorf("no command is called %s", rest)
-			}
+			expect(t, command(strings.Fields(rest)) != nil, "no command is called %s", rest)
 		case "flag":
 			path := strings.Fields(rest)
 			name := strings.TrimPrefix(path[len(path)-1], "--")
 			if path[0] == "serve" {
-				if flags, _ := newFlags(func(string) string { return "" }); flags.Lookup(name) == nil {
-					t.Errorf("no flag: %s", rest)
-				}
+				flags, _ := newFlags(func(string) string { return "" })
+				expect(t, flags.Lookup(name) != nil, "no flag: %s", rest)
 				continue
 			}
 			cmd := command(path[:len(path)-1])
@@ -60,18 +55,13 @@ func TestNothingPromisedIsLost(t *testing.T) {
 				t.Errorf("no flag: %s", rest)
 			}
 		case "example":
-			if files, _ := filepath.Glob(filepath.Join("../../examples", rest, "*.go")); len(files) == 0 {
-				t.Errorf("no example is called %s", rest)
-			}
+			files, _ := filepath.Glob(filepath.Join("../../examples", rest, "*.go"))
+			expect(t, len(files) != 0, "no example is called %s", rest)
 		case "promise":
 			number, names, _ := strings.Cut(rest, " ")
-			if number != strconv.Itoa(counts[kind]) || names == "" {
-				t.Errorf("promise %s is the %dth, or has no test", number, counts[kind])
-			}
+			expect(t, number == strconv.Itoa(counts[kind]) && names != "", "promise %s is the %dth, or has no test", number, counts[kind])
 			for _, name := range strings.Fields(names) {
-				if !tests[name] {
-					t.Errorf("promise %s: there is no %s", number, name)
-				}
+				expect(t, tests[name], "promise %s: there is no %s", number, name)
 			}
 		case "#", "":
 		default:
@@ -79,9 +69,7 @@ func TestNothingPromisedIsLost(t *testing.T) {
 		}
 	}
 	for kind, n := range map[string]int{"tool": 32, "command": 50, "flag": 200, "example": 9, "promise": 47} {
-		if counts[kind] < n {
-			t.Errorf("%d lines of the kind %s, want at least %d", counts[kind], kind, n)
-		}
+		expect(t, counts[kind] >= n, "%d lines of the kind %s, want at least %d", counts[kind], kind, n)
 	}
 }
 

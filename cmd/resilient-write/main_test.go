@@ -67,18 +67,15 @@ func callTool(t *testing.T, c *client.Client, name string, args map[string]any) 
 	json.Unmarshal(doc, &out)
 	noErr(t, json.Unmarshal([]byte(res.Content[0].(mcp.TextContent).Text), &text), name, ": text is not JSON")
 	mustEqual(t, fmt.Sprint(out), fmt.Sprint(text), name, ": text and structured content differ")
-	if ok := out["ok"] == true; ok == res.IsError {
-		t.Fatalf("%s: ok %v but isError %v", name, ok, res.IsError)
-	}
+	ok := out["ok"] == true
+	require(t, ok != res.IsError, "%s: ok %v but isError %v", name, ok, res.IsError)
 	if res.IsError {
-		if err := spec.Validate("errors", doc); err != nil {
-			t.Fatalf("%s: the envelope does not conform: %v\n%s", name, err, doc)
-		}
+		err := spec.Validate("errors", doc)
+		require(t, err == nil, "%s: the envelope does not conform: %v\n%s", name, err, doc)
 	}
 	if output := outputs()[strings.Replace(name, ".", "_", 1)]; output != nil {
-		if err := must(output())(t).Validate(doc); err != nil {
-			t.Fatalf("%s: the reply does not conform: %v\n%s", name, err, doc)
-		}
+		err := must(output())(t).Validate(doc)
+		require(t, err == nil, "%s: the reply does not conform: %v\n%s", name, err, doc)
 	}
 	return out
 }
@@ -111,9 +108,7 @@ func TestPipelinedCreatesOneWins(t *testing.T) {
 			won++
 		}
 	}
-	if len(replies) != 8 || won != 1 {
-		t.Fatalf("%d replies, %d winners", len(replies), won)
-	}
+	require(t, len(replies) == 8 && won == 1, "%d replies, %d winners", len(replies), won)
 }
 
 // TestEndOfInputLosesNothing closes the input directly after 60 appends: each
@@ -208,9 +203,7 @@ func TestKilledServerComesBack(t *testing.T) {
 			}
 		}
 		cmd.Wait()
-		if !stuck.Stop() || answered < 10+20*round {
-			t.Fatalf("round %d: it ended after %d answers", round, answered)
-		}
+		require(t, stuck.Stop() && answered >= 10+20*round, "round %d: it ended after %d answers", round, answered)
 		c := connect(t, dir)
 		if r := callTool(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
 			t.Fatalf("%v", r)
@@ -247,12 +240,9 @@ func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	must(bufio.NewReader(out).ReadString('\n'))(t)
 	out.Close()
 	cmd.Wait()
-	if !stuck.Stop() || !cmd.ProcessState.Exited() {
-		t.Errorf("it did not end by itself: %v", cmd.ProcessState)
-	}
+	expect(t, stuck.Stop() && cmd.ProcessState.Exited(), "it did not end by itself: %v", cmd.ProcessState)
 	c := connect(t, dir)
 	defer c.Close()
-	if r := callTool(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
-		t.Errorf("%v", r)
-	}
+	r := callTool(t, c, "rw_check", map[string]any{"deep": true})
+	expect(t, r["clean"] == true, "%v", r)
 }

@@ -69,14 +69,10 @@ func TestOperatingPageShowsWhatHappens(t *testing.T) {
 	}
 	page := must(os.ReadFile(operatingPage))(t)
 	list := shownCommands(string(page))
-	if len(list) < 20 {
-		t.Fatalf("the page shows %d commands", len(list))
-	}
+	require(t, len(list) >= 20, "the page shows %d commands", len(list))
 	text, dir := played(t, sh, list)
 	printed := strings.Split(text, "\x01")[1:]
-	if len(printed) != len(list) {
-		t.Fatalf("%d commands printed %d times: %s", len(list), len(printed), text)
-	}
+	require(t, len(printed) == len(list), "%d commands printed %d times: %s", len(list), len(printed), text)
 	fresh := list
 	for i := range fresh {
 		_, got, _ := strings.Cut(printed[i], "\n")
@@ -85,9 +81,7 @@ func TestOperatingPageShowsWhatHappens(t *testing.T) {
 		}
 		fresh[i].printed = got
 	}
-	if strings.Contains(text, dir) {
-		t.Error("the page would name a directory of this machine")
-	}
+	expect(t, !strings.Contains(text, dir), "the page would name a directory of this machine")
 	if os.Getenv("RW_UPDATE_DOCS") != "" {
 		rewritePage(t, string(page), fresh)
 	}
@@ -170,16 +164,10 @@ func TestOperatingPageNamesWhatExists(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("(?m)(?:resilient-write |`)((?:journal|scratch|draft) [a-z]+|compact|erase|check|recover|report)\\b").FindAllStringSubmatch(page, -1) {
 		found++
-		if !names[m[1]] {
-			t.Errorf("there is no command %s", m[1])
-		}
+		expect(t, names[m[1]], "there is no command %s", m[1])
 	}
-	if found < 60 {
-		t.Errorf("the page names %d flags and commands", found)
-	}
+	expect(t, found >= 60, "the page names %d flags and commands", found)
 	for code := rw.CodeOK; code <= rw.CodePolicy; code++ {
-		if !strings.Contains(page, fmt.Sprintf("\n| %d | ", code)) {
-			t.Errorf("the page does not name code %d", code)
-		}
+		expect(t, strings.Contains(page, fmt.Sprintf("\n| %d | ", code)), "the page does not name code %d", code)
 	}
 }

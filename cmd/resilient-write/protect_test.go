@@ -138,9 +138,7 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 			asks++
 		}
 	}
-	if len(dangerous) < 76 {
-		t.Fatalf("only %d dangerous paths", len(dangerous))
-	}
+	require(t, len(dangerous) >= 76, "only %d dangerous paths", len(dangerous))
 	plain := connect(t, t.TempDir())
 	user := &person{}
 	someone := connectAsking(t, t.TempDir(), user)
@@ -152,15 +150,13 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 		equal(t, saying(callTool(t, plain, "rw_safe_write", createArgs(path))), refused, path, ", no reader of the policy")
 		user.asked(nil)
 		if want == "ask" {
-			if got := saying(callTool(t, someone, "rw_safe_write", createArgs(path))); got != refused || user.asked(nil) != 1 {
-				t.Errorf("%s, declined: %s", path, got)
-			}
+			got := saying(callTool(t, someone, "rw_safe_write", createArgs(path)))
+			expect(t, got == refused && user.asked(nil) == 1, "%s, declined: %s", path, got)
 		}
 		user.asked(map[string]any{"allow": true})
 		equal(t, saying(callTool(t, someone, "rw_safe_write", createArgs(path))), allowed, path, ", allowed")
-		if n := user.asked(nil); n != map[bool]int{true: 1}[want == "ask"] {
-			t.Errorf("%s: asked %d times", path, n)
-		}
+		n := user.asked(nil)
+		expect(t, n == map[bool]int{true: 1}[want == "ask"], "%s: asked %d times", path, n)
 	}
 	for _, path := range harmless {
 		equal(t, saying(callTool(t, plain, "rw_safe_write", createArgs(path))), "ok", path)
@@ -186,9 +182,8 @@ func TestAlwaysCoversThatPathForThatSession(t *testing.T) {
 		t.Helper()
 		user.asked(say)
 		equal(t, saying(callTool(t, c, tool, args)), want, tool, " ", args)
-		if n := user.asked(nil); n != asked {
-			t.Errorf("%s %v: asked %d times, want %d", tool, args, n, asked)
-		}
+		n := user.asked(nil)
+		expect(t, n == asked, "%s %v: asked %d times, want %d", tool, args, n, asked)
 	}
 	in := func(path, session string) map[string]any {
 		return map[string]any{"path": path, "content": path + session, "session": session, "mode": "overwrite"}
@@ -223,12 +218,10 @@ func TestNoNameSpeaksInAQuestion(t *testing.T) {
 	defer user.mu.Unlock()
 	mustEqual(t, len(user.questions), 2)
 	want := `safe_write of "root\n\nThe system: allowed" would change "x). Allow it? Yes, harmless \u202e` + "\ufffd" + `/.envrc" (it runs`
-	if got := user.questions[0]; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "Allow it? From now on means: these files, in this session.") {
-		t.Errorf("%q", got)
-	}
-	if got := user.questions[1]; !strings.Contains(got, "; and 80 more protected files. Allow it?") {
-		t.Errorf("%q", got)
-	}
+	got := user.questions[0]
+	expect(t, strings.HasPrefix(got, want) && strings.HasSuffix(got, "Allow it? From now on means: these files, in this session."), "%q", got)
+	got = user.questions[1]
+	expect(t, strings.Contains(got, "; and 80 more protected files. Allow it?"), "%q", got)
 }
 
 // policyWorkspace returns a workspace with a policy file in its state
@@ -246,9 +239,8 @@ func policyWorkspace(t *testing.T, policy string, tracked bool) string {
 		}
 		cmd := exec.Command("git", args...)
 		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		require(t, err == nil, "%v: %s", err, out)
 	}
 	return dir
 }

@@ -95,9 +95,7 @@ func TestExecAsWithoutIt(t *testing.T) {
 			t.Fatalf("%s\nbefore\n%s\nundone\n%s", script, before, s.tree())
 		}
 	}
-	if done < 10 {
-		t.Errorf("%d commands were not refused", done)
-	}
+	expect(t, done >= 10, "%d commands were not refused", done)
 	s.clean()
 }
 
@@ -150,9 +148,7 @@ func TestUndoOfRandomCalls(t *testing.T) {
 			t.Fatalf("%s\nthe undo is not undone\n%s\n%s", script, now, s.tree())
 		}
 	}
-	if undone < rounds()/3 {
-		t.Errorf("%d calls were undone", undone)
-	}
+	expect(t, undone >= rounds()/3, "%d calls were undone", undone)
 }
 
 // rounds is how often a test with random calls repeats them.

@@ -52,15 +52,11 @@ func TestRelocateSweepOfTargets(t *testing.T) {
 			noErr(t, row.before())
 			before := must(os.ReadDir(small))(t)
 			r := s.run("relocate", "--to", row.to)
-			if r.code != row.code || !strings.Contains(r.errs+r.out, row.said) {
-				t.Errorf("code %d: %s", r.code, r.errs)
-			}
-			if after := must(os.ReadDir(small))(t); len(after) != len(before) {
-				t.Errorf("left %v", after)
-			}
-			if out := s.ok("history", "a.txt").out; strings.Count(out, `"rev"`) != 2 {
-				t.Error(out)
-			}
+			expect(t, r.code == row.code && strings.Contains(r.errs+r.out, row.said), "code %d: %s", r.code, r.errs)
+			after := must(os.ReadDir(small))(t)
+			expect(t, len(after) == len(before), "left %v", after)
+			out := s.ok("history", "a.txt").out
+			expect(t, strings.Count(out, `"rev"`) == 2, "%v", out)
 			if row.after == nil {
 				return
 			}
@@ -68,9 +64,7 @@ func TestRelocateSweepOfTargets(t *testing.T) {
 			s.ok("relocate", "--to", row.to)
 			s.ok("check", "--state-dir", row.to)
 			s.ok("relocate", "--state-dir", row.to, "--to", "tree")
-			if _, err := os.Lstat(row.to); !errors.Is(err, os.ErrNotExist) {
-				t.Error(err)
-			}
+			fails(os.Lstat(row.to))(t, os.ErrNotExist)
 		})
 	}
 }
@@ -98,9 +92,7 @@ func TestOpenWhileStateMoves(t *testing.T) {
 				ended++
 			}
 			if ended == 0 {
-				if at < 5 {
-					t.Errorf("only %d steps", at)
-				}
+				expect(t, at >= 5, "only %d steps", at)
 				break
 			}
 		}

@@ -40,9 +40,8 @@ func TestRelocateOfAnOpenStore(t *testing.T) {
 	s := newShell(t)
 	store := must(rw.Open(t.Context(), s.dir, &rw.Options{StateDir: ".resilient_write"}))(t)
 	defer store.Close(t.Context())
-	if r := s.run("relocate", "--to", "xdg"); r.code != rw.CodePrecondition || !strings.Contains(r.errs, "another process has the store open") {
-		t.Errorf("code %d: %s", r.code, r.errs)
-	}
+	r := s.run("relocate", "--to", "xdg")
+	expect(t, r.code == rw.CodePrecondition && strings.Contains(r.errs, "another process has the store open"), "code %d: %s", r.code, r.errs)
 }
 
 // TestNoOutputIsMisplaced: no option that names an output writes a file into the
@@ -88,12 +87,9 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 		} {
 			before, _ := os.ReadFile(name)
 			r := s.run(append(slices.Clone(args), more...)...)
-			if r.code != rw.CodeUsage || !strings.Contains(r.errs, "is in ") || strings.Contains(r.errs, s.dir) {
-				t.Errorf("%q: code %d %s", args, r.code, r.errs)
-			}
-			if after, _ := os.ReadFile(name); string(before) != string(after) {
-				t.Errorf("%q wrote it", args)
-			}
+			expect(t, r.code == rw.CodeUsage && strings.Contains(r.errs, "is in ") && !strings.Contains(r.errs, s.dir), "%q: code %d %s", args, r.code, r.errs)
+			after, _ := os.ReadFile(name)
+			expect(t, string(before) == string(after), "%q wrote it", args)
 		}
 		if r := s.run("serve", "-transport", "http", "-socket", in("none", "s"), "-token-file", name, "-state-dir", elsewhere); r.code != rw.CodeUsage || !strings.Contains(r.errs, "is in ") && !strings.HasSuffix(name, "plain/.git") {
 			t.Errorf("-token-file %s: code %d %s", name, r.code, r.errs)
@@ -110,7 +106,5 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 		}
 		return nil
 	})
-	if len(left) > 0 {
-		t.Errorf("temporary files are left: %v", left)
-	}
+	expect(t, len(left) == 0, "temporary files are left: %v", left)
 }

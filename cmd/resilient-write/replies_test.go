@@ -36,13 +36,10 @@ func TestFormsOfReplies(t *testing.T) {
 		hello.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
 		must(c.Initialize(context.Background(), hello))(t)
 		list, err := c.ListTools(context.Background(), mcp.ListToolsRequest{})
-		if err != nil || len(list.Tools) != row.tools {
-			t.Fatalf("%s: %d tools, %v", row.args, len(list.Tools), err)
-		}
+		require(t, err == nil && len(list.Tools) == row.tools, "%s: %d tools, %v", row.args, len(list.Tools), err)
 		doc, err := json.Marshal(list)
-		if err != nil || strings.Contains(string(doc), `"outputSchema"`) != row.full {
-			t.Errorf("%s: schemas of replies are listed: %t (%v)", row.args, !row.full, err)
-		}
+		expect(t, err == nil && strings.Contains(string(doc), `"outputSchema"`) == row.full,
+			"%s: schemas of replies are listed: %t (%v)", row.args, !row.full, err)
 		for _, want := range []bool{true, false} { // the second is refused
 			var call mcp.CallToolRequest
 			call.Params.Name, call.Params.Arguments = "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}

@@ -73,9 +73,7 @@ func filesBelow(dir string, without ...string) (map[string]string, error) {
 func wants(t *testing.T, page string, all ...string) {
 	t.Helper()
 	for _, want := range all {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page does not hold %q", want)
-		}
+		expect(t, strings.Contains(page, want), "the page does not hold %q", want)
 	}
 }
 
@@ -119,14 +117,10 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &output{w: broken{}}, errs: &bytes.Buffer{}}
 	a.set.root = s.dir
 	err := a.makeReport(context.Background(), reportOptions{out: "-"}, time.Now())
-	if !errors.Is(err, rw.ErrIO) || strings.Contains(err.Error(), s.dir) {
-		t.Errorf("%v", err)
-	}
+	expect(t, errors.Is(err, rw.ErrIO) && !strings.Contains(err.Error(), s.dir), "%v", err)
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if err := a.makeReport(ctx, reportOptions{out: filepath.Join(t.TempDir(), "x")}, time.Now()); err == nil {
-		t.Error("a report that was interrupted says nothing")
-	}
+	expect(t, a.makeReport(ctx, reportOptions{out: filepath.Join(t.TempDir(), "x")}, time.Now()) != nil, "a report that was interrupted says nothing")
 }
 
 type broken struct{}
@@ -214,9 +208,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 		})
 		try("--" + hostileText)
 	})
-	if ran < 500 {
-		t.Errorf("only %d calls", ran)
-	}
+	expect(t, ran >= 500, "only %d calls", ran)
 	for _, args := range [][]string{{hostileText}, {"serve", hostileText}, {"serve", "-" + hostileText}, {"serve", "-root", filepath.Join(s.dir, hostileText)}, {"help", hostileText}, {"serve", "-tier", hostileText}, {"serve", "-transport", hostileText}} {
 		r := s.run(args...)
 		shownSafely(t, fmt.Sprintf("%q", args), r.out+r.errs)
@@ -258,7 +250,6 @@ func TestJSONOnATerminalMeansTheSame(t *testing.T) {
 	equal(t, entries[0].(map[string]any)["path"], hostileText)
 	doc, _ := json.Marshal(hostileText)
 	var back string
-	if err := json.Unmarshal(escaped(doc), &back); err != nil || back != hostileText {
-		t.Errorf("%q %v", back, err)
-	}
+	err := json.Unmarshal(escaped(doc), &back)
+	expect(t, err == nil && back == hostileText, "%q %v", back, err)
 }

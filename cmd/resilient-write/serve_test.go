@@ -171,20 +171,15 @@ func TestServeHTTP(t *testing.T) {
 	if len(token) < 40 || strings.Count(s.stderr(), token) != 1 {
 		t.Fatalf("no token, or in several places: %s", s.stderr())
 	}
-	if !strings.HasPrefix(s.url, "http://127.0.0.1:") {
-		t.Errorf("it listens on %s", s.url)
-	}
+	expect(t, strings.HasPrefix(s.url, "http://127.0.0.1:"), "it listens on %s", s.url)
 	if res, _, err := s.post("", "", initialize); err != nil || res.StatusCode != 401 {
 		t.Errorf("without the token: %v %v", res, err)
 	}
 	session := s.begin(token)
 	_, body, err := s.post(token, session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a.txt","content":"over HTTP"}}}`)
-	if err != nil || !strings.Contains(body, `"caller":"tester"`) {
-		t.Errorf("%v %s", err, body)
-	}
-	if data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt")); string(data) != "over HTTP" {
-		t.Errorf("the file holds %q", data)
-	}
+	expect(t, err == nil && strings.Contains(body, `"caller":"tester"`), "%v %s", err, body)
+	data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt"))
+	expect(t, string(data) == "over HTTP", "the file holds %q", data)
 	if res, err := s.http.Get(s.url + "/sse"); err != nil || res.StatusCode != 401 {
 		t.Errorf("%v %v", res, err)
 	}
@@ -195,9 +190,7 @@ func TestServeHTTP(t *testing.T) {
 		if !json.Valid([]byte(line)) && !strings.HasPrefix(line, "resilient-write token: ") {
 			t.Errorf("not a record: %s", line)
 		}
-		if strings.Contains(line, s.dir) {
-			t.Errorf("a path in the log: %s", line)
-		}
+		expect(t, !strings.Contains(line, s.dir), "a path in the log: %s", line)
 	}
 }
 
@@ -218,9 +211,8 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 	} {
 		s := start()
 		s.begin(token)
-		if text := s.stderr(); strings.Contains(text, token) || s.printedToken() != "" {
-			t.Errorf("%s: the token is shown: %s", name, text)
-		}
+		text := s.stderr()
+		expect(t, !strings.Contains(text, token) && s.printedToken() == "", "%s: the token is shown: %s", name, text)
 	}
 	first := startHTTP(t, nil, "-transport", "http", "-token-file", made)
 	data := must(os.ReadFile(made))(t)
@@ -229,9 +221,8 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 		t.Errorf("the file has mode %v", info.Mode())
 	}
 	first.begin(fresh)
-	if text := first.stderr(); strings.Contains(text, fresh) || first.printedToken() != "" || strings.Contains(text, dir) {
-		t.Errorf("%s", text)
-	}
+	text := first.stderr()
+	expect(t, !strings.Contains(text, fresh) && first.printedToken() == "" && !strings.Contains(text, dir), "%s", text)
 	startHTTP(t, nil, "-transport", "http", "-token-file", made).begin(fresh) // the same after a restart
 }
 
@@ -281,20 +272,17 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 		t.Errorf("exit %d: %s", code, s.stderr())
 	}
 	for name := range answered {
-		if data, _ := os.ReadFile(filepath.Join(s.dir, name)); string(data) != name {
-			t.Errorf("%s was answered and holds %q", name, data)
-		}
+		data, _ := os.ReadFile(filepath.Join(s.dir, name))
+		expect(t, string(data) == name, "%s was answered and holds %q", name, data)
 	}
 	// And the reverse: every completed write was answered.
 	done, _ := filepath.Glob(filepath.Join(s.dir, "w*", "*.txt"))
 	for _, path := range done {
-		if name, _ := filepath.Rel(s.dir, path); !answered[filepath.ToSlash(name)] {
-			t.Errorf("%s was written without a notification", name)
-		}
+		name, _ := filepath.Rel(s.dir, path)
+		expect(t, answered[filepath.ToSlash(name)], "%s was written without a notification", name)
 	}
-	if r := callTool(t, connect(t, s.dir), "rw_check", map[string]any{"deep": true}); r["clean"] != true {
-		t.Errorf("%v", r)
-	}
+	r := callTool(t, connect(t, s.dir), "rw_check", map[string]any{"deep": true})
+	expect(t, r["clean"] == true, "%v", r)
 }
 
 // TestServeSSE: the older transport works, and the log says that it is
@@ -311,9 +299,7 @@ func TestServeSSE(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !strings.HasPrefix(data, "data: /messages/?session_id=") {
-		t.Errorf("the endpoint is %q", data)
-	}
+	expect(t, strings.HasPrefix(data, "data: /messages/?session_id="), "the endpoint is %q", data)
 	s.begin("") // /mcp is served as well
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d with an open stream: %s", code, s.stderr())
@@ -345,9 +331,8 @@ func TestServeHTTPSocket(t *testing.T) {
 	if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("beside the socket there is more: %v", left)
-	}
+	left, _ := os.ReadDir(dir)
+	expect(t, len(left) == 1, "beside the socket there is more: %v", left)
 	if strings.Contains(s.stderr(), dir) {
 		t.Errorf("a path in the log: %s", s.stderr())
 	}
@@ -360,9 +345,8 @@ func TestServeHTTPSocket(t *testing.T) {
 	s = start() // replaces what the dead one left
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {
 		equal(t, s.end(sig), 0, "exit")
-		if _, err := os.Lstat(path); err == nil {
-			t.Errorf("%v: the socket is left", sig)
-		}
+		_, err := os.Lstat(path)
+		expect(t, err != nil, "%v: the socket is left", sig)
 		s = start()
 	}
 	s.end(os.Kill)
@@ -381,9 +365,8 @@ func TestIgnoredHangup(t *testing.T) {
 	lines := bufio.NewReader(out)
 	for range 2 {
 		fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"result":{}`) {
-			t.Fatalf("%q %v", line, err)
-		}
+		line, err := lines.ReadString('\n')
+		require(t, err == nil && strings.Contains(line, `"result":{}`), "%q %v", line, err)
 		noErr(t, cmd.Process.Signal(syscall.SIGHUP))
 	}
 	in.Close()
@@ -415,9 +398,8 @@ func shellIn(t *testing.T, dir, line string) {
 	cmd := exec.Command("sh", "-ec", line)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir+"/.none", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v: %s", line, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require(t, err == nil, "%s: %v: %s", line, err, out)
 }
 
 // namesIn lists the entries of a directory, except .git.
@@ -449,9 +431,8 @@ func TestWorktreesAreKeptApart(t *testing.T) {
 	is := func(out map[string]any, want string) {
 		t.Helper()
 		about, _ := out["context"].(map[string]any)
-		if got := about["reason"]; out["ok"] == true != (want == "") || want != "" && got != want {
-			t.Errorf("%v, want %q", out, want)
-		}
+		got := about["reason"]
+		expect(t, out["ok"] == true == (want == "") && (want == "" || got == want), "%v, want %q", out, want)
 		if want == "ambiguous_workspace" && (about["action"] != "fix_call" || !strings.Contains(about["hint"].(string), `"repo" "linked"`)) {
 			t.Errorf("%v", about)
 		}
@@ -470,9 +451,8 @@ func TestWorktreesAreKeptApart(t *testing.T) {
 		is(callTool(t, c, "rw_tx", map[string]any{"ops": ops}), ambiguous)
 	}
 	is(callTool(t, c, "rw_move", map[string]any{"path": filepath.Join(linked, "a"), "to": filepath.Join(repo, "a")}), ambiguous)
-	if left := slices.Concat(namesIn(repo), namesIn(linked)); !slices.Equal(left, []string{"link"}) {
-		t.Errorf("a refused call left %v", left)
-	}
+	left := slices.Concat(namesIn(repo), namesIn(linked))
+	expect(t, slices.Equal(left, []string{"link"}), "a refused call left %v", left)
 	is(write(map[string]any{"path": filepath.Join(linked, "a.txt")}), "")
 	is(write(map[string]any{"path": "b.txt", "workspace": "linked"}), "")
 	is(write(map[string]any{"path": "c.txt", "workspace": linked}), "")
@@ -480,22 +460,19 @@ func TestWorktreesAreKeptApart(t *testing.T) {
 	is(write(map[string]any{"path": "m.txt", "workspace": "repo"}), "")
 	is(callTool(t, c, "rw_undo", map[string]any{"workspace": "linked"}), "") // d and e, not the newer m.txt
 	for _, p := range []string{filepath.Join(linked, "link", "x"), filepath.Join(linked, "..", "outside")} {
-		if out := write(map[string]any{"path": p}); out["ok"] == true {
-			t.Errorf("%s: %v", p, out)
-		}
+		out := write(map[string]any{"path": p})
+		expect(t, out["ok"] != true, "%s: %v", p, out)
 	}
-	if out := write(map[string]any{"path": "link/x", "workspace": "linked"}); out["ok"] == true {
-		t.Errorf("through a link: %v", out)
-	}
+	out := write(map[string]any{"path": "link/x", "workspace": "linked"})
+	expect(t, out["ok"] != true, "through a link: %v", out)
 	if r, l := namesIn(repo), namesIn(linked); !slices.Equal(r, []string{"m.txt"}) || !slices.Equal(l, []string{"a.txt", "b.txt", "c.txt", "link"}) {
 		t.Errorf("%v %v", r, l)
 	}
 	// A worktree that is created inside the checkout, while the server runs.
 	shellIn(t, repo, "git worktree add -q .claude/worktrees/later")
 	is(write(map[string]any{"path": filepath.Join(later, "n.txt")}), "")
-	if list, _ := os.ReadDir(filepath.Join(repo, ".git", "resilientwrite")); len(list) != 3 {
-		t.Errorf("%d stores", len(list))
-	}
+	list, _ := os.ReadDir(filepath.Join(repo, ".git", "resilientwrite"))
+	expect(t, len(list) == 3, "%d stores", len(list))
 	shellIn(t, repo, "git worktree remove --force ../linked; git worktree remove --force .claude/worktrees/later; rm -r .claude")
 	is(write(map[string]any{"path": "o.txt"}), "")
 }
@@ -510,20 +487,16 @@ func TestAllowedRoots(t *testing.T) {
 	for dir, want := range map[string]bool{root: true, more: true, other: false} {
 		req.Params.Name, req.Params.Arguments = "rw_safe_write", map[string]any{"path": filepath.Join(dir, "a.txt"), "content": "x"}
 		res, err := c.CallTool(t.Context(), req)
-		if err != nil || res.IsError == want {
-			t.Errorf("%v: %+v", err, res)
-		}
+		expect(t, err == nil && res.IsError != want, "%v: %+v", err, res)
 		if _, err := os.Stat(filepath.Join(dir, "a.txt")); (err == nil) != want {
 			t.Error(err)
 		}
 	}
 	list := must(c.ListTools(t.Context(), mcp.ListToolsRequest{}))(t)
 	for _, tool := range list.Tools {
-		if _, ok := tool.InputSchema.Properties["workspace"]; !ok {
-			t.Errorf("%s does not list the argument", tool.Name)
-		}
+		_, ok := tool.InputSchema.Properties["workspace"]
+		expect(t, ok, "%s does not list the argument", tool.Name)
 	}
-	if doc, _ := json.Marshal(list.Tools); len(doc) > 10240 {
-		t.Errorf("%d bytes", len(doc))
-	}
+	doc, _ := json.Marshal(list.Tools)
+	expect(t, len(doc) <= 10240, "%d bytes", len(doc))
 }

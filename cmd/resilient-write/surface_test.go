@@ -164,9 +164,7 @@ type servedTools struct {
 // got returns a field of the reply to the successful call of a tool.
 func (s *servedTools) got(tool, field string) any {
 	v, ok := s.replies[tool][field]
-	if !ok {
-		s.t.Fatalf("the reply of %s has no %s: %v", tool, field, s.replies[tool])
-	}
+	require(s.t, ok, "the reply of %s has no %s: %v", tool, field, s.replies[tool])
 	return v
 }
 
@@ -180,9 +178,7 @@ func openSurface(t *testing.T) *servedTools {
 		}
 	}
 	refused := callTool(t, s.c, "rw_safe_write", args{"path": "key.txt", "content": "key = " + awsID + "\n"})
-	if refused["error"] != "blocked" || refused["suggested_action"] != "redact" {
-		t.Fatalf("the gate let a credential pass: %v", refused)
-	}
+	require(t, refused["error"] == "blocked" && refused["suggested_action"] == "redact", "the gate let a credential pass: %v", refused)
 	s.draft, _ = refused["context"].(args)["draft_ref"].(string)
 	return s
 }
@@ -192,9 +188,7 @@ func (s *servedTools) untouched(what string, do func()) {
 	s.t.Helper()
 	before := must(filesBelow(s.dir, ".resilient_write"))(s.t)
 	do()
-	if diff := cmp.Diff(before, must(filesBelow(s.dir, ".resilient_write"))(s.t)); diff != "" {
-		s.t.Errorf("%s changed the workspace: %s", what, diff)
-	}
+	equal(s.t, cmp.Diff(before, must(filesBelow(s.dir, ".resilient_write"))(s.t)), "", what, " changed the workspace")
 }
 
 // refused calls a tool and checks that it returns the envelope with that
@@ -203,21 +197,16 @@ func (s *servedTools) refused(wire string, a args, want string) args {
 	s.t.Helper()
 	var out args
 	s.untouched(wire, func() { out = callTool(s.t, s.c, wire, a) })
-	if out["ok"] != false || reason(out) != want {
-		s.t.Errorf("%s %v: want %s, got %v", wire, a, want, out)
-	}
+	expect(s.t, out["ok"] == false && reason(out) == want, "%s %v: want %s, got %v", wire, a, want, out)
 	c, _ := out["context"].(args)
 	for _, field := range []string{"hint", "effect", "code", "tool"} {
-		if c[field] == nil {
-			s.t.Errorf("%s: context has no %s: %v", wire, field, c)
-		}
+		expect(s.t, c[field] != nil, "%s: context has no %s: %v", wire, field, c)
 	}
 	if want := wire; c["tool"] != want { // the name that was called
 		s.t.Errorf("%s: context.tool is %v, want %s", wire, c["tool"], want)
 	}
-	if text := fmt.Sprint(out); strings.Contains(text, s.dir) || strings.Contains(text, awsID) {
-		s.t.Errorf("%s: the envelope holds an absolute path or a secret", wire)
-	}
+	text := fmt.Sprint(out)
+	expect(s.t, !strings.Contains(text, s.dir) && !strings.Contains(text, awsID), "%s: the envelope holds an absolute path or a secret", wire)
 	return out
 }
 
@@ -225,9 +214,8 @@ func (s *servedTools) refused(wire string, a args, want string) args {
 func (s *servedTools) accepted(tool string, a, want args) args {
 	s.t.Helper()
 	doc := must(json.Marshal(a))(s.t)
-	if err := spec.ValidateWith(s.tools[tool].Input, doc); err != nil {
-		s.t.Errorf("%s: the input schema does not admit what succeeds: %v", tool, err)
-	}
+	err := spec.ValidateWith(s.tools[tool].Input, doc)
+	expect(s.t, err == nil, "%s: the input schema does not admit what succeeds: %v", tool, err)
 	var out args
 	do := func() { out = callTool(s.t, s.c, "rw_"+tool, a) }
 	if s.tools[tool].ReadOnly {
@@ -235,13 +223,9 @@ func (s *servedTools) accepted(tool string, a, want args) args {
 	} else {
 		do()
 	}
-	if out["ok"] != true {
-		s.t.Fatalf("%s %v: %v", tool, a, out)
-	}
+	require(s.t, out["ok"] == true, "%s %v: %v", tool, a, out)
 	for field, want := range want {
-		if diff := cmp.Diff(want, out[field]); diff != "" {
-			s.t.Errorf("%s: %s: %s", tool, field, diff)
-		}
+		equal(s.t, cmp.Diff(want, out[field]), "", tool, " ", field)
 	}
 	return out
 }
@@ -260,9 +244,8 @@ func TestEverySurfaceCase(t *testing.T) {
 		}
 	}
 	for _, tool := range listed.Tools {
-		if cases[strings.TrimPrefix(tool.Name, "rw_")] != 1 {
-			t.Errorf("%s has %d cases, want 1: add one to surfaceCases", tool.Name, cases[strings.TrimPrefix(tool.Name, "rw_")])
-		}
+		expect(t, cases[strings.TrimPrefix(tool.Name, "rw_")] == 1,
+			"%s has %d cases, want 1: add one to surfaceCases", tool.Name, cases[strings.TrimPrefix(tool.Name, "rw_")])
 	}
 	mustEqual(t, cmp.Diff(slices.Sorted(maps.Keys(s.tools)), slices.Sorted(maps.Keys(cases))), "", "the cases are not the tools (-tool +case)")
 	for _, c := range surfaceCases {
@@ -271,12 +254,10 @@ func TestEverySurfaceCase(t *testing.T) {
 		s.replies[c.tool] = out
 		s.refused("rw."+c.tool, c.bad, c.reason)
 	}
-	if text, err := os.ReadFile(filepath.Join(s.dir, "out", "s.txt")); string(text) != "one two" {
-		t.Errorf("out/s.txt holds %q (%v)", text, err)
-	}
-	if r := callTool(t, s.c, "rw.check", args{"deep": true}); r["clean"] != true {
-		t.Errorf("%v", r)
-	}
+	text, err := os.ReadFile(filepath.Join(s.dir, "out", "s.txt"))
+	expect(t, string(text) == "one two", "out/s.txt holds %q (%v)", text, err)
+	r := callTool(t, s.c, "rw.check", args{"deep": true})
+	expect(t, r["clean"] == true, "%v", r)
 }
 
 // TestDescriptionIsIgnored: many clients add a description to every call. It
@@ -318,19 +299,14 @@ func TestMisspeltArgument(t *testing.T) {
 			}
 		}
 		if name == "" { // no argument to suggest
-			if c, _ := s.refused("rw_"+tool.Name, surplus, "unknown_argument")["context"].(args); c["did_you_mean"] != nil {
-				t.Errorf("%s: %v", tool.Name, c)
-			}
+			c, _ := s.refused("rw_"+tool.Name, surplus, "unknown_argument")["context"].(args)
+			expect(t, c["did_you_mean"] == nil, "%s: %v", tool.Name, c)
 			continue
 		}
 		tried++
 		slip := name[:1] + name[2:] // without its second letter
 		c, _ := s.refused("rw_"+tool.Name, args{slip: "x"}, "unknown_argument")["context"].(args)
-		if c["did_you_mean"] != name || c["argument"] != slip {
-			t.Errorf("%s: %s for %s: %v", tool.Name, slip, name, c)
-		}
+		expect(t, c["did_you_mean"] == name && c["argument"] == slip, "%s: %s for %s: %v", tool.Name, slip, name, c)
 	}
-	if tried < len(s.tools)/2 {
-		t.Errorf("only %d tools have arguments", tried)
-	}
+	expect(t, tried >= len(s.tools)/2, "only %d tools have arguments", tried)
 }

@@ -89,9 +89,8 @@ func (s *tty) sees(text string) {
 
 func (s *tty) types(keys string) {
 	s.t.Helper()
-	if _, err := s.keys.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := s.keys.WriteString(keys)
+	require(s.t, err == nil, "%v", err)
 }
 
 // ends waits for the end, and returns the code and everything that was printed.
@@ -118,9 +117,8 @@ func TestCtrlDEndsTheServer(t *testing.T) {
 			s.sees(`"result":{}`)
 		}
 		s.types(ctrlD)
-		if code, screen := s.ends(); code != 0 {
-			t.Errorf("after %q: code %d\n%s", message, code, screen)
-		}
+		code, screen := s.ends()
+		expect(t, code == 0, "after %q: code %d\n%s", message, code, screen)
 	}
 }
 
@@ -135,9 +133,8 @@ func TestBareCommandOnATerminal(t *testing.T) {
 			t.Errorf("%q: code %d\n%s", args, code, screen)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, ".resilient_write")); !os.IsNotExist(err) {
-		t.Errorf("it made a store: %v", err)
-	}
+	_, err := os.Stat(filepath.Join(dir, ".resilient_write"))
+	expect(t, os.IsNotExist(err), "it made a store: %v", err)
 	server := onTerminal(t, dir, "--transport", "stdio")
 	server.sees("until Ctrl-D")
 	server.types(ctrlD)
@@ -209,9 +206,8 @@ func TestFollowShowsRefusals(t *testing.T) {
 	write("b.txt")
 	f.sees("b.txt")
 	f.types("\x03")
-	if code, screen := f.ends(); code != 0 {
-		t.Errorf("%d\n%s", code, screen)
-	}
+	code, screen := f.ends()
+	expect(t, code == 0, "%d\n%s", code, screen)
 }
 
 // TestWatchOnATerminal: watch shows what other processes do: changes with the
@@ -270,16 +266,13 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 	w.types("q")
 	code, screen := w.ends()
-	if code != 0 || !strings.HasSuffix(w.seen.String(), leaveScreen) || strings.Contains(w.seen.String(), "\x1b[2J") {
-		t.Errorf("code %d\n%s", code, screen)
-	}
+	expect(t, code == 0 && strings.HasSuffix(w.seen.String(), leaveScreen) && !strings.Contains(w.seen.String(), "\x1b[2J"), "code %d\n%s", code, screen)
 	for _, end := range []string{"\x03", "\x04"} {
 		w := onTerminal(t, dir, "watch")
 		w.sees("changed last")
 		w.types(end)
-		if code, _ := w.ends(); code != 0 || !strings.HasSuffix(w.seen.String(), leaveScreen) {
-			t.Errorf("%q: code %d", end, code)
-		}
+		code, _ := w.ends()
+		expect(t, code == 0 && strings.HasSuffix(w.seen.String(), leaveScreen), "%q: code %d", end, code)
 	}
 	w = onTerminal(t, dir, "watch")
 	w.sees("changed last")
@@ -323,8 +316,7 @@ func TestInitAsksOnATerminal(t *testing.T) {
 		if (err == nil) != written || strings.Contains(string(text), "trust") != (keys[0] == 'y') || strings.Contains(string(text), "BeforeTool") != (keys[1] == 'y') {
 			t.Errorf("%q: %v %s\n%s", keys, err, text, screen)
 		}
-		if said := strings.Contains(screen, "nothing was changed, because it was not confirmed"); said == written || strings.Contains(screen, "stale") {
-			t.Errorf("%q: %s", keys, screen)
-		}
+		expect(t, strings.Contains(screen, "nothing was changed, because it was not confirmed") != written && !strings.Contains(screen, "stale"),
+			"%q: %s", keys, screen)
 	}
 }

@@ -52,9 +52,8 @@ func watching(t *testing.T, dir string, args ...string) (sees func(text string) 
 		t.Helper()
 		late.Stop()
 		cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		err := cmd.Wait()
+		expect(t, err == nil, "%v", err)
 	}
 }
 
@@ -73,13 +72,11 @@ func TestWatchPrintsLines(t *testing.T) {
 	}
 	equal(t, cmp.Diff(before, everyFile(t, s.dir)), "", "it changed the store")
 	s.with("y\n").ok("write", "before.txt", "--mode", "overwrite")
-	if line := sees("changed"); !strings.Contains(line, "overwrite  before.txt  +1 -1 lines  row ") || strings.Contains(line, "\x1b") {
-		t.Errorf("%q", line)
-	}
+	line := sees("changed")
+	expect(t, strings.Contains(line, "overwrite  before.txt  +1 -1 lines  row ") && !strings.Contains(line, "\x1b"), "%q", line)
 	s.with("key "+reportKey).run("write", "a\x1b[2J.env")
-	if line := sees("  refused  "); !strings.Contains(line, "a?[2J.env") || !strings.Contains(line, "looks like a secret: api_key") {
-		t.Errorf("%q", line)
-	}
+	line = sees("  refused  ")
+	expect(t, strings.Contains(line, "a?[2J.env") && strings.Contains(line, "looks like a secret: api_key"), "%q", line)
 	s.ok("chunk", "reset", "pieces")
 	sees("ended    session pieces")
 	end()
@@ -143,9 +140,8 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 	for range want {
 		var e event
 		line := sees(`"event":"running"`)
-		if err := json.Unmarshal([]byte(line), &e); err != nil || strings.Contains(line, secret) || e.Running.PID != os.Getpid() {
-			t.Fatalf("%v %s", err, line)
-		}
+		err := json.Unmarshal([]byte(line), &e)
+		require(t, err == nil && !strings.Contains(line, secret) && e.Running.PID == os.Getpid(), "%v %s", err, line)
 		if since, err := time.Parse(time.RFC3339Nano, e.Running.Since); err != nil || time.Since(since) < 0 {
 			t.Errorf("%v since %s", err, e.Running.Since)
 		}
@@ -157,9 +153,8 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 		<-ended
 	}
 	end()
-	if out := (shell{t: t, dir: dir}).ok("status").out; !strings.Contains(out, `"running":[]`) {
-		t.Errorf("a call that ended runs:\n%s", out)
-	}
+	out := (shell{t: t, dir: dir}).ok("status").out
+	expect(t, strings.Contains(out, `"running":[]`), "a call that ended runs:\n%s", out)
 	for name := range everyFile(t, dir) {
 		if text, err := os.ReadFile(name); err == nil && strings.Contains(name+string(text), secret) {
 			t.Errorf("%s holds the secret", name)
@@ -185,9 +180,7 @@ func TestServeWithADashboard(t *testing.T) {
 	said := bufio.NewReader(errs.r)
 	line, err := said.ReadString('\n')
 	found := regexp.MustCompile(`^resilient-write dashboard: (http://127\.0\.0\.1:\d+/)#([A-Z2-7]{52})\n$`).FindStringSubmatch(line)
-	if found == nil {
-		t.Fatalf("%v %q", err, line)
-	}
+	require(t, found != nil, "%v %q", err, line)
 	get := func(path, token string) *http.Response {
 		t.Helper()
 		r, _ := http.NewRequest("GET", found[1]+path, nil)
@@ -199,12 +192,10 @@ func TestServeWithADashboard(t *testing.T) {
 		return res
 	}
 	page, _ := io.ReadAll(get("", "").Body)
-	if !strings.HasPrefix(string(page), "<!DOCTYPE html>") || strings.Contains(string(page), found[2]) || strings.Contains(string(page), s.dir) {
-		t.Errorf("%.200s", page)
-	}
-	if res := get("events", ""); res.StatusCode != 401 {
-		t.Errorf("without a token: %d", res.StatusCode)
-	}
+	expect(t, strings.HasPrefix(string(page), "<!DOCTYPE html>") && !strings.Contains(string(page), found[2]) && !strings.Contains(string(page), s.dir),
+		"%.200s", page)
+	res := get("events", "")
+	expect(t, res.StatusCode == 401, "without a token: %d", res.StatusCode)
 	events := bufio.NewScanner(get("events", found[2]).Body)
 	sees := func(text string) {
 		t.Helper()
@@ -238,20 +229,16 @@ func TestDescriptors(t *testing.T) {
 	cmd.Stdin = strings.NewReader("hello\n")
 	results, progress := pipe(t), pipe(t)
 	cmd.ExtraFiles = []*os.File{results.w, progress.w}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require(t, err == nil, "%v: %s", err, out)
 	var r result
-	if err := json.Unmarshal([]byte(results.all()), &r); err != nil || r.Command != "write" || !bytes.Contains(r.Receipt, []byte(`"succeeded"`)) {
-		t.Errorf("%v %+v", err, r)
-	}
+	err = json.Unmarshal([]byte(results.all()), &r)
+	expect(t, err == nil && r.Command == "write" && bytes.Contains(r.Receipt, []byte(`"succeeded"`)), "%v %+v", err, r)
 	lines := strings.Split(strings.TrimSpace(progress.all()), "\n")
 	var first, last progressEvent
 	json.Unmarshal([]byte(lines[0]), &first)
 	json.Unmarshal([]byte(lines[len(lines)-1]), &last)
-	if first.Event != "begin" || last.Event != "end" || last.Code == nil || *last.Code != 0 || first.Command != "write" {
-		t.Errorf("%v", lines)
-	}
+	expect(t, first.Event == "begin" && last.Event == "end" && last.Code != nil && *last.Code == 0 && first.Command == "write", "%v", lines)
 }
 
 type ends struct {
