@@ -20,14 +20,11 @@ func TestTimestampsKeepTheirText(t *testing.T) {
 		doc, _ := json.Marshal(text)
 		testbed.NoErr(t, json.Unmarshal(doc, &a))
 		again, err := json.Marshal(a)
-		if err != nil || string(again) != string(doc) || a.String() != text || a.Time != want || a.IsZero() != (text == "") {
-			t.Errorf("%q became %s, %v %v", text, again, a.Time, err)
-		}
+		testbed.Expect(t, err == nil && string(again) == string(doc) && a.String() == text && a.Time == want && a.IsZero() == (text == ""),
+			"%q became %s, %v %v", text, again, a.Time, err)
 		if b.UnmarshalText([]byte(text)); a != b {
 			t.Errorf("%q is read in two ways: %v, %v", text, a, b)
 		}
 	}
-	if text := (call.Timestamp{Time: at.Add(120 * time.Millisecond).In(time.FixedZone("", 3600))}).String(); text != "2026-04-11T10:00:00.120000Z" {
-		t.Error(text)
-	}
+	testbed.Equal(t, (call.Timestamp{Time: at.Add(120 * time.Millisecond).In(time.FixedZone("", 3600))}).String(), "2026-04-11T10:00:00.120000Z")
 }

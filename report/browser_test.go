@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/internal/testbed/browser"
 	"github.com/resilientwrite/resilientwrite/report"
 )
@@ -52,9 +53,7 @@ func browse(t *testing.T, page string, flags ...string) visit {
 	}))
 	defer server.Close()
 	home, err := os.MkdirTemp("", "browser")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	defer os.RemoveAll(home) // a helper of the browser may still write there
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer stop()
@@ -74,9 +73,7 @@ func browse(t *testing.T, page string, flags ...string) visit {
 	}
 	defer f.Close()
 	picture, _, err := image.Decode(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	v.colors = colorsOf(picture)
 	mu.Lock()
 	defer mu.Unlock()
@@ -104,9 +101,8 @@ func themeColor(t *testing.T, theme int, name string) color.Color {
 	all := regexp.MustCompile(`--`+name+`: #([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2});`).FindAllStringSubmatch(report.Style, -1)
 	var c [3]uint8
 	for i := range c {
-		if _, err := fmt.Sscanf(all[theme][i+1], "%02x", &c[i]); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscanf(all[theme][i+1], "%02x", &c[i])
+		testbed.Require(t, err == nil, "%v", err)
 	}
 	return color.RGBA{c[0], c[1], c[2], 255}
 }
@@ -129,13 +125,10 @@ func TestReportInABrowser(t *testing.T) {
 			if p.Eval("document.documentElement.scrollWidth <= innerWidth") != true {
 				t.Errorf("it is %v wide", p.Eval("document.documentElement.scrollWidth"))
 			}
-			if ground := p.Eval("getComputedStyle(document.body).backgroundColor"); ground != view.Ground() {
-				t.Errorf("%v", ground)
-			}
+			ground := p.Eval("getComputedStyle(document.body).backgroundColor")
+			testbed.Expect(t, ground == view.Ground(), "%v", ground)
 			if *update && view.Wide == 1280 && !view.Dark {
-				if err := os.WriteFile(filepath.Join("..", "docs", "report.png"), p.Shot(), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				testbed.NoErr(t, os.WriteFile(filepath.Join("..", "docs", "report.png"), p.Shot(), 0o666))
 			}
 			p.Key("Tab")
 			if p.Eval("document.activeElement.className") != "skip" {
@@ -168,22 +161,14 @@ func TestABrowserShowsThePage(t *testing.T) {
 	page := write(t, workday(t), redact(t))
 	quiet := func(t *testing.T, v visit) {
 		t.Helper()
-		if len(v.console) > 0 {
-			t.Errorf("the browser complains: %q", v.console)
-		}
-		if diff := cmp.Diff([]string{"/page"}, v.asked); diff != "" {
-			t.Errorf("the page asked for more:\n%s", diff)
-		}
+		testbed.Expect(t, len(v.console) == 0, "the browser complains: %q", v.console)
+		testbed.Equal(t, cmp.Diff([]string{"/page"}, v.asked), "", "the page asked for more")
 	}
 	painted := func(t *testing.T, v visit, theme int, names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if !v.colors[themeColor(t, theme, name)] {
-				t.Errorf("nothing has the color %s of theme %d", name, theme)
-			}
-			if v.colors[themeColor(t, 1-theme, name)] {
-				t.Errorf("the color %s is of the other theme", name)
-			}
+			testbed.Expect(t, v.colors[themeColor(t, theme, name)], "nothing has the color %s of theme %d", name, theme)
+			testbed.Expect(t, !v.colors[themeColor(t, 1-theme, name)], "the color %s is of the other theme", name)
 		}
 	}
 	t.Run("light", func(t *testing.T) {
@@ -204,20 +189,14 @@ func TestABrowserShowsThePage(t *testing.T) {
 		quiet(t, v)
 		painted(t, v, 1, "ground", "panel", "s2", "s5")
 		for _, never := range []string{"<img", "<script", "<iframe", `<link rel="stylesheet`, `onload="`, `onerror="`, `onmouseover="`} {
-			if strings.Contains(v.dom, never) {
-				t.Errorf("the browser made %s of a text", never)
-			}
+			testbed.Expect(t, !strings.Contains(v.dom, never), "the browser made %s of a text", never)
 		}
-		if !strings.Contains(v.dom, "&lt;img src=") {
-			t.Error("the text is not shown")
-		}
+		testbed.Expect(t, strings.Contains(v.dom, "&lt;img src="), "the text is not shown")
 	})
 	t.Run("the test would see it", func(t *testing.T) {
 		t.Parallel()
 		v := browse(t, strings.NewReplacer("--ground: #ffffff", "--ground: #fffffe", "img-src data:", "img-src *", "</header>", `<img src="/pixel"/></header>`).Replace(page))
-		if !slices.Contains(v.asked, "/pixel") {
-			t.Errorf("a picture was not asked for: %v", v.asked)
-		}
+		testbed.Expect(t, slices.Contains(v.asked, "/pixel"), "a picture was not asked for: %v", v.asked)
 		if !slices.ContainsFunc(v.console, func(s string) bool { return strings.Contains(s, "style") }) {
 			t.Errorf("a style that the policy does not know is taken: %q", v.console)
 		}

@@ -40,9 +40,8 @@ func TestDiffsShowWhatChanged(t *testing.T) {
 				from = report.Gone
 			}
 			d := cmpr.Compare(from, cmpr.Text([]byte(c.to)))
-			if diff := cmp.Diff(c.want, d.Texts()); diff != "" || d.Why != c.why {
-				t.Errorf("%q\n%s", d.Why, diff)
-			}
+			diff := cmp.Diff(c.want, d.Texts())
+			testbed.Expect(t, diff == "" && d.Why == c.why, "%q\n%s", d.Why, diff)
 		})
 	}
 }
@@ -90,9 +89,8 @@ func TestDiffsStayWithinTheirBudget(t *testing.T) {
 	if len(page) > 2<<20 || !c.Spent() || c.Skipped < 900 {
 		t.Errorf("%d bytes, spent %v, %d skipped", len(page), c.Spent(), c.Skipped)
 	}
-	if n := strings.Count(page, "Not shown: the diffs above"); n != c.Skipped {
-		t.Errorf("%d remarks for %d diffs", n, c.Skipped)
-	}
+	n := strings.Count(page, "Not shown: the diffs above")
+	testbed.Expect(t, n == c.Skipped, "%d remarks for %d diffs", n, c.Skipped)
 	end()
 }
 
@@ -101,7 +99,5 @@ func TestDiffsStayWithinTheirBudget(t *testing.T) {
 func TestCleanThatDropsLines(t *testing.T) {
 	c := report.NewComparer(func(s string) string { return strings.ReplaceAll(s, "x\ny", "xy") })
 	d := c.Compare(c.Text([]byte("x\n")), c.Text([]byte("y\n")))
-	if d.Why == "" || len(d.Texts()) != 0 || d.Added != 1 {
-		t.Errorf("%+v", d)
-	}
+	testbed.Expect(t, d.Why != "" && len(d.Texts()) == 0 && d.Added == 1, "%+v", d)
 }

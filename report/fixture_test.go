@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -16,9 +17,7 @@ import (
 func redact(t testing.TB) func(string) string {
 	t.Helper()
 	s, err := scan.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	return func(text string) string {
 		clean, _ := s.Redact([]byte(text), scan.Options{})
 		return string(clean)
@@ -32,9 +31,8 @@ func same(text string) string { return text }
 func write(t testing.TB, in *report.Input, clean func(string) string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := report.Write(&b, in, clean); err != nil {
-		t.Fatal(err)
-	}
+	_, err := report.Write(&b, in, clean)
+	testbed.Require(t, err == nil, "%v", err)
 	return b.String()
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -39,14 +40,10 @@ func TestOnlyWhatHappenedIsCounted(t *testing.T) {
 	} {
 		a.Add(r)
 	}
-	if diff := cmp.Diff([]string{"kept", "untimed"}, a.Hot(10)); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff([]string{"kept", "untimed"}, a.Hot(10)), "")
 	page := write(t, &report.Input{Made: made, Activity: a}, same)
 	for _, want := range []string{"Rows 2 to 10: 2 writes of files, 1 write of the store&#39;s own objects. 1 write has no time", ">abort<"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q", want)
-		}
+		testbed.Expect(t, strings.Contains(page, want), "the page does not say %q", want)
 	}
 }
 
@@ -68,15 +65,13 @@ func TestActivityKeepsTheNewest(t *testing.T) {
 // TestAxesHoldAnyTime: from one second to all the years a calendar has, an axis
 // has a bounded number of bars and holds both ends.
 func TestAxesHoldAnyTime(t *testing.T) {
-	if _, _, n := report.AxisOf(report.NoTime, report.NoTime); n != 0 {
-		t.Errorf("no time has %d bars", n)
-	}
+	_, _, n := report.AxisOf(report.NoTime, report.NoTime)
+	testbed.Expect(t, n == 0, "no time has %d bars", n)
 	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix()
 	for _, c := range [][2]int64{{0, 0}, {59, 60}, {0, 3600}, {86399, 86400 * 3}, {1, 86400 * 365}, {0, last}, {last, last}} {
 		start, width, n := report.AxisOf(c[0], c[1])
-		if n < 12 || n > 96 || start > c[0] || c[0]-start >= width || start+int64(n)*width <= c[1] || start%width != 0 {
-			t.Errorf("%v: from %d, %d bars of %d", c, start, n, width)
-		}
+		testbed.Expect(t, n >= 12 && n <= 96 && start <= c[0] && c[0]-start < width && start+int64(n)*width > c[1] && start%width == 0,
+			"%v: from %d, %d bars of %d", c, start, n, width)
 	}
 }
 
@@ -84,9 +79,7 @@ func TestAxesHoldAnyTime(t *testing.T) {
 // clocks change there, has the times and the days of Berlin.
 func TestTimesAreThoseOfTheReader(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	a := report.NewActivity(time.Time{}, 10, same)
 	for i, ts := range []string{"2026-03-27T23:30:00Z", "2026-04-01T21:30:00Z"} {
 		a.Add(commit(uint64(i+1), ts, "f"))
@@ -97,27 +90,20 @@ func TestTimesAreThoseOfTheReader(t *testing.T) {
 	for _, want := range []string{
 		"Rows from 2026-03-28 00:30:00 to 2026-04-01 23:30:00, looked at from 2026-03-27 01:00:00 on.", "Made 2026-04-02 08:00:00.", "Times are CEST (UTC&#43;02:00).",
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("%s is not in the page", want)
-		}
+		testbed.Expect(t, strings.Contains(page, want), "%s is not in the page", want)
 	}
-	if strings.Contains(page, "UTC)<") || strings.Contains(page, " UTC.") {
-		t.Error("a time is said to be UTC")
-	}
+	testbed.Expect(t, !strings.Contains(page, "UTC)<") && !strings.Contains(page, " UTC."), "a time is said to be UTC")
 	days := report.Spans(time.Date(2026, 3, 1, 9, 0, 0, 0, berlin), time.Date(2026, 5, 20, 9, 0, 0, 0, berlin), berlin)
 	for i := range 81 {
 		day := time.Date(2026, 3, 1+i, 0, 0, 0, 0, berlin).Format("2006-01-02")
-		if want := day + ": " + day + " to " + day; days[i] != want {
-			t.Errorf("bar %d is %s, want %s", i, days[i], want)
-		}
+		want := day + ": " + day + " to " + day
+		testbed.Expect(t, days[i] == want, "bar %d is %s, want %s", i, days[i], want)
 	}
-	if hours := report.Spans(time.Date(2026, 4, 1, 22, 10, 0, 0, berlin), time.Date(2026, 4, 1, 22, 50, 0, 0, berlin), berlin); hours[0] != "22:10: 2026-04-01 22:10–22:11" {
-		t.Errorf("a bar is %s", hours[0])
-	}
+	hours := report.Spans(time.Date(2026, 4, 1, 22, 10, 0, 0, berlin), time.Date(2026, 4, 1, 22, 50, 0, 0, berlin), berlin)
+	testbed.Expect(t, hours[0] == "22:10: 2026-04-01 22:10–22:11", "a bar is %s", hours[0])
 	kolkata := time.FixedZone("IST", 5*3600+1800)
-	if hours := report.Spans(time.Date(2026, 4, 1, 9, 10, 0, 0, kolkata), time.Date(2026, 4, 3, 9, 10, 0, 0, kolkata), kolkata); hours[0] != "04-01 09:00: 2026-04-01 09:00–10:00" {
-		t.Errorf("a bar is %s", hours[0])
-	}
+	hours = report.Spans(time.Date(2026, 4, 1, 9, 10, 0, 0, kolkata), time.Date(2026, 4, 3, 9, 10, 0, 0, kolkata), kolkata)
+	testbed.Expect(t, hours[0] == "04-01 09:00: 2026-04-01 09:00–10:00", "a bar is %s", hours[0])
 }
 
 // TestHostileTimesDrawNoNonsense: the years 1970 and 9999 in one chart, sizes
@@ -132,9 +118,7 @@ func TestHostileTimesDrawNoNonsense(t *testing.T) {
 	in := &report.Input{Made: made, Activity: a, Totals: report.Totals{Writes: math.MaxInt64, Bytes: math.MinInt64, PerMinute: math.Inf(1), First: "x", Last: "9999-12-31T23:59:59Z"}}
 	page := write(t, in, same)
 	outline(t, page)
-	if strings.Contains(page, "NaN") || len(page) > 200<<10 {
-		t.Errorf("%d bytes", len(page))
-	}
+	testbed.Expect(t, !strings.Contains(page, "NaN") && len(page) <= 200<<10, "%d bytes", len(page))
 }
 
 // held is how much memory is in use.
@@ -161,18 +145,14 @@ func TestALargeJournalMakesASmallPage(t *testing.T) {
 	}
 	page := write(t, &report.Input{Made: made, Activity: fold(100_000, func(i int) string { return fmt.Sprintf("src/p%d/file%d.go", i%40, i%997) })}, same)
 	t.Logf("100000 ordinary rows: %d bytes", len(page))
-	if len(page) > 200<<10 {
-		t.Errorf("%d bytes for ordinary rows", len(page))
-	}
-	if page := write(t, &report.Input{Made: made, Totals: report.Totals{PerMinute: 42227.33}}, same); !strings.Contains(page, "<dd>42,227<") {
-		t.Error("many writes per minute are not rounded")
-	}
+	testbed.Expect(t, len(page) <= 200<<10, "%d bytes for ordinary rows", len(page))
+	testbed.Expect(t, strings.Contains(write(t, &report.Input{Made: made, Totals: report.Totals{PerMinute: 42227.33}}, same), "<dd>42,227<"),
+		"many writes per minute are not rounded")
 	long := strings.Repeat("a\u202e", 1000)
 	before := held()
 	a := fold(10_000, func(i int) string { return fmt.Sprint(long, i) }) // 40 MB of names
-	if more := held() - before; more > 20<<20 {
-		t.Errorf("%d MiB are held", more>>20)
-	}
+	more := held() - before
+	testbed.Expect(t, more <= 20<<20, "%d MiB are held", more>>20)
 	in := full(long, same)
 	in.Activity = a
 	grow := func(rows []report.Row) []report.Row {
@@ -195,12 +175,8 @@ func TestALargeJournalMakesASmallPage(t *testing.T) {
 	}
 	page = write(t, in, same)
 	t.Logf("hostile rows: %d bytes", len(page))
-	if len(page) > 2<<20 {
-		t.Errorf("%d bytes for hostile rows", len(page))
-	}
+	testbed.Expect(t, len(page) <= 2<<20, "%d bytes for hostile rows", len(page))
 	for _, want := range []string{"9,980 more files not shown.", "900 more problems not shown.", "950 more of the rows that were looked at are not shown.", "10 more files whose versions are not shown."} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q", want)
-		}
+		testbed.Expect(t, strings.Contains(page, want), "the page does not say %q", want)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var update = flag.Bool("update", false, "write the golden pages again")
@@ -15,23 +17,13 @@ var update = flag.Bool("update", false, "write the golden pages again")
 // byte, so that a change of it shows in review.
 func TestThePageIsTheSameEveryTime(t *testing.T) {
 	got := write(t, workday(t), redact(t))
-	if again := write(t, workday(t), redact(t)); again != got {
-		t.Error("the same input gave two pages")
-	}
+	testbed.Equal(t, write(t, workday(t), redact(t)), got, "the same input gave two pages")
 	name := filepath.Join("testdata", "workday.html")
 	if *update {
-		if err := os.MkdirAll("testdata", 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.MkdirAll("testdata", 0o777))
+		testbed.NoErr(t, os.WriteFile(name, []byte(got), 0o666))
 	}
 	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("the page changed; see it, then go test -update:\n%s", diff)
-	}
+	testbed.NoErr(t, err)
+	testbed.Equal(t, cmp.Diff(string(want), got), "", "the page changed; see it, then go test -update")
 }

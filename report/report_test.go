@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -132,14 +133,10 @@ func outline(t testing.TB, doc string) []string {
 		if errors.Is(err, io.EOF) {
 			return list
 		}
-		if err != nil {
-			t.Fatalf("the page is not well-formed: %v", err)
-		}
+		testbed.NoErr(t, err, "the page is not well-formed")
 		switch e := token.(type) {
 		case xml.StartElement:
-			if !slices.Contains(elements, e.Name.Local) {
-				t.Errorf("an element %s", e.Name.Local)
-			}
+			testbed.Expect(t, slices.Contains(elements, e.Name.Local), "an element %s", e.Name.Local)
 			for _, a := range e.Attr {
 				switch {
 				case !slices.Contains(attributes, a.Name.Local):
@@ -167,9 +164,7 @@ func outline(t testing.TB, doc string) []string {
 func TestNoTextActsOnThePage(t *testing.T) {
 	plain := outline(t, write(t, full("harmless", same), same))
 	for _, want := range []string{"svg", "polyline", "ins", "del", "details", "time"} {
-		if !slices.Contains(plain, want) {
-			t.Fatalf("the harmless page has no %s", want)
-		}
+		testbed.Require(t, slices.Contains(plain, want), "the harmless page has no %s", want)
 	}
 	for _, text := range hostile {
 		t.Run(fmt.Sprintf("%.20q", text), func(t *testing.T) {
@@ -181,12 +176,8 @@ func TestNoTextActsOnThePage(t *testing.T) {
 				}
 				got, want = drop(got), drop(want)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("the text changed the page:\n%s", diff)
-			}
-			if !utf8.ValidString(page) {
-				t.Error("the page is not UTF-8")
-			}
+			testbed.Equal(t, cmp.Diff(want, got), "", "the text changed the page")
+			testbed.Expect(t, utf8.ValidString(page), "the page is not UTF-8")
 			for i, r := range page {
 				if !unicode.IsPrint(r) && r != '\n' && r != '\t' {
 					t.Fatalf("%U at %d: %q", r, i, page[max(0, i-40):i])
@@ -206,9 +197,7 @@ func TestHostileTextIsStillShown(t *testing.T) {
 		"a⟨U+202E⟩b":                            `<bdi>a⟨U&#43;202E⟩b</bdi>`, // not named, and looks so
 		"日本\u3000שלום é":                        "<bdi>日本\u3000שלום é</bdi>",
 	} {
-		if page := write(t, full(text, same), same); !strings.Contains(page, want) {
-			t.Errorf("%q is not in the page as %s", text, want)
-		}
+		testbed.Expect(t, strings.Contains(write(t, full(text, same), same), want), "%q is not in the page as %s", text, want)
 	}
 }
 
@@ -220,15 +209,12 @@ func TestNoSecretIsInTheReport(t *testing.T) {
 		t.Helper()
 		page := write(t, in, clean)
 		for _, s := range secrets {
-			if strings.Contains(page, s) {
-				t.Errorf("%s: %.12s… is in the page", what, s)
-			}
+			testbed.Expect(t, !strings.Contains(page, s), "%s: %.12s… is in the page", what, s)
 		}
 	}
 	check("a field", full("key "+vendorKey+" end", clean), vendorKey[4:12], vendorKey[8:])
-	if !strings.Contains(write(t, full("key "+vendorKey+" end", clean), clean), "key {AWS-ACCESS-KEY-ID-REDACTED} end") {
-		t.Error("what was redacted is not reported")
-	}
+	testbed.Expect(t, strings.Contains(write(t, full("key "+vendorKey+" end", clean), clean), "key {AWS-ACCESS-KEY-ID-REDACTED} end"),
+		"what was redacted is not reported")
 	for _, before := range []int{60, 70, 75, 140, 240, 250, 490, 500, 505, 700} {
 		long := strings.Repeat("x/", before/2) + vendorKey + strings.Repeat("/y", 400)
 		check(fmt.Sprintf("%d bytes before", before), full(long, clean), vendorKey[4:12], vendorKey[12:])
@@ -249,9 +235,7 @@ func TestNoSecretIsInTheReport(t *testing.T) {
 	in := workday(t)
 	in.Files[0].Versions[0].Diff = d
 	check("the middle of a key", in, body[20], changed[20], body[18], changed[20][:20])
-	if !strings.Contains(d.Why, "redacted") {
-		t.Errorf("a change within a secret is shown as %+v", d)
-	}
+	testbed.Expect(t, strings.Contains(d.Why, "redacted"), "a change within a secret is shown as %+v", d)
 }
 
 // TestThePageAsksForNothing: no script, no address, and a policy that matches
@@ -259,15 +243,11 @@ func TestNoSecretIsInTheReport(t *testing.T) {
 func TestThePageAsksForNothing(t *testing.T) {
 	page := write(t, workday(t), redact(t))
 	for _, never := range []string{"<script", "http://", "https://", "url(", "@import", "src=", "javascript", "style="} {
-		if strings.Contains(page, never) {
-			t.Errorf("the page holds %s", never)
-		}
+		testbed.Expect(t, !strings.Contains(page, never), "the page holds %s", never)
 	}
 	_, rest, _ := strings.Cut(page, "<style>")
 	style, _, _ := strings.Cut(rest, "</style>")
-	if style == "" || !strings.Contains(page, `content="`+report.PolicyFor(style)+`"`) {
-		t.Errorf("the policy does not name the style of the page")
-	}
+	testbed.Expect(t, style != "" && strings.Contains(page, `content="`+report.PolicyFor(style)+`"`), "the policy does not name the style of the page")
 }
 
 // TestEmptyStates: a store without rows and one that only refused have a page
@@ -276,13 +256,10 @@ func TestEmptyStates(t *testing.T) {
 	page := write(t, &report.Input{Made: made}, same)
 	outline(t, page)
 	for _, want := range []string{"No rows.", "Nothing was written in this time.", "No file was written.", "There was no session.", "No call was refused.", "There is no file to show versions of.", "The journal has no rows.", "found nothing wrong"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the empty page does not say %q", want)
-		}
+		testbed.Expect(t, strings.Contains(page, want), "the empty page does not say %q", want)
 	}
-	if strings.Contains(page, `class="chart"`) || strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
-		t.Error("the empty page draws a chart, or what is no number")
-	}
+	testbed.Expect(t, !strings.Contains(page, `class="chart"`) && !strings.Contains(page, "NaN") && !strings.Contains(page, "Inf"),
+		"the empty page draws a chart, or what is no number")
 	in := &report.Input{Made: made, Refused: report.Refused{
 		Total: 2, ByReason: map[string]int{"risk_blocked": 2}, ByOp: map[string]int{"create": 2}, ByCaller: map[string]int{"coder": 2},
 		Recent: []report.Row{{Seq: 1, TS: "2026-03-14T10:00:00Z", Kind: "refused", Op: "create", Path: "a.env", Caller: "coder", Reason: "risk_blocked"}, {Seq: 2, TS: "no time", Kind: "refused"}},
@@ -290,13 +267,9 @@ func TestEmptyStates(t *testing.T) {
 	page = write(t, in, same)
 	outline(t, page)
 	for _, want := range []string{"1 refused call<", "risk_blocked", "No file was written.", `class="chart"`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page of refusals does not say %q", want)
-		}
+		testbed.Expect(t, strings.Contains(page, want), "the page of refusals does not say %q", want)
 	}
-	if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
-		t.Error("the page of refusals draws what is no number")
-	}
+	testbed.Expect(t, !strings.Contains(page, "NaN") && !strings.Contains(page, "Inf"), "the page of refusals draws what is no number")
 	in.Refused.Recent, in.Refused.From = nil, 5001
 	if page = write(t, in, same); !strings.Contains(page, "begin at row 5,001; the counts are of all rows.") {
 		t.Error("refusals that were not looked at in time are not reported")
@@ -313,16 +286,12 @@ func TestWhatPeopleAskComesFirst(t *testing.T) {
 		"What waits for you?", "which currency?", "resilient-write handoff read", "How is it undone?", `class="tiles"`,
 	} {
 		next := strings.Index(page[at:], want)
-		if next < 0 {
-			t.Fatalf("%q is not where it should be", want)
-		}
+		testbed.Require(t, next >= 0, "%q is not where it should be", want)
 		at += next
 	}
 	page = write(t, &report.Input{Made: made, Overview: &report.Overview{}}, same)
 	for _, want := range []string{"No file was changed.", "No call was refused.", "Nothing."} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q", want)
-		}
+		testbed.Expect(t, strings.Contains(page, want), "no %q", want)
 	}
 	if page = write(t, &report.Input{Made: made}, same); strings.Contains(page, "At a glance") {
 		t.Error("answers to nothing")
@@ -347,12 +316,10 @@ func TestAFileThatIsGoneHasNoSize(t *testing.T) {
 		text, _, _ := strings.Cut(rest, "</table>")
 		return text
 	}
-	if hot := table("hot-paths"); strings.Count(hot, ">gone<") != 2 || strings.Count(hot, ">0 B<") != 1 {
-		t.Errorf("%s", hot)
-	}
-	if rows := table("newest"); strings.Count(rows, ">gone<") != 1 || strings.Count(rows, ">0 B<") != 1 {
-		t.Errorf("%s", rows)
-	}
+	hot := table("hot-paths")
+	testbed.Expect(t, strings.Count(hot, ">gone<") == 2 && strings.Count(hot, ">0 B<") == 1, "%s", hot)
+	rows := table("newest")
+	testbed.Expect(t, strings.Count(rows, ">gone<") == 1 && strings.Count(rows, ">0 B<") == 1, "%s", rows)
 }
 
 // TestNoRateOfAMoment: what happened within a minute has no rate; what took
@@ -376,13 +343,9 @@ func TestNoRateOfAMoment(t *testing.T) {
 func TestWriteLeavesTheInputAsItWas(t *testing.T) {
 	in := &report.Input{Made: made, Newest: []report.Row{{Seq: 1}, {Seq: 2}}}
 	write(t, in, same)
-	if in.Activity != nil || in.Newest[0].Seq != 1 {
-		t.Error("the input was changed")
-	}
+	testbed.Expect(t, in.Activity == nil && in.Newest[0].Seq == 1, "the input was changed")
 	want := errors.New("the disk is full")
-	if _, err := report.Write(failing{want}, in, same); !errors.Is(err, want) {
-		t.Errorf("the error of the writer is lost: %v", err)
-	}
+	testbed.Fails(report.Write(failing{want}, in, same))(t, want, "the error of the writer is lost")
 }
 
 type failing struct{ err error }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -14,9 +15,7 @@ import (
 func luminance(t *testing.T, hex string) float64 {
 	t.Helper()
 	n, err := strconv.ParseUint(strings.TrimPrefix(hex, "#"), 16, 32)
-	if err != nil || len(hex) != 7 {
-		t.Fatalf("%q is no color", hex)
-	}
+	testbed.Require(t, err == nil && len(hex) == 7, "%q is no color", hex)
 	sum := 0.0
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
 		c := float64(n>>(16-8*i)&0xff) / 255
@@ -34,9 +33,7 @@ func luminance(t *testing.T, hex string) float64 {
 // one of 3, in the light theme, the dark one, and on paper.
 func TestEveryThemeCanBeRead(t *testing.T) {
 	blocks := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(report.Style, -1)
-	if len(blocks) != 3 {
-		t.Fatalf("%d themes", len(blocks))
-	}
+	testbed.MustEqual(t, len(blocks), 3, "themes")
 	for i, theme := range []string{"light", "dark", "print"} {
 		colors := map[string]string{}
 		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): (#[0-9a-f]{6});`).FindAllStringSubmatch(blocks[i][1], -1) {
@@ -63,9 +60,7 @@ func TestEveryThemeCanBeRead(t *testing.T) {
 		t.Errorf("%d uses of colors", len(used))
 	} else {
 		for _, m := range used {
-			if !strings.Contains(known, "--"+m[1]+":") {
-				t.Errorf("no theme has --%s", m[1])
-			}
+			testbed.Expect(t, strings.Contains(known, "--"+m[1]+":"), "no theme has --%s", m[1])
 		}
 	}
 }

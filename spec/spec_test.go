@@ -26,9 +26,7 @@ const goodHandoff = `{"task_id":"t","status":"partial","agent":"a","summary":"s"
 func problems(t *testing.T, err error) []spec.Problem {
 	t.Helper()
 	var invalid *spec.Invalid
-	if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
-		t.Fatalf("no list of problems: %v", err)
-	}
+	testbed.Require(t, errors.As(err, &invalid) && len(invalid.Problems) != 0, "no list of problems: %v", err)
 	return invalid.Problems
 }
 
@@ -38,24 +36,18 @@ func TestEveryDocumentIsListedAndReadable(t *testing.T) {
 	}
 	for _, name := range spec.Names() {
 		doc, err := spec.Schema(name)
-		if err != nil || !json.Valid(doc) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testbed.Expect(t, err == nil && json.Valid(doc), "%s: %v", name, err)
 	}
 	for _, name := range []string{"", "tool", "../spec", "errors.schema.json", "nothing"} {
-		if _, err := spec.Schema(name); err == nil || !strings.Contains(err.Error(), "handoff") {
-			t.Errorf("%q: %v", name, err)
-		}
-		if err := spec.Validate(name, []byte(`{}`)); err == nil || errors.As(err, new(*spec.Invalid)) {
-			t.Errorf("%q: %v", name, err)
-		}
+		_, err := spec.Schema(name)
+		testbed.Expect(t, err != nil && strings.Contains(err.Error(), "handoff"), "%q: %v", name, err)
+		err = spec.Validate(name, []byte(`{}`))
+		testbed.Expect(t, err != nil && !errors.As(err, new(*spec.Invalid)), "%q: %v", name, err)
 	}
-	if err := spec.Validate("tools", []byte(`{}`)); err == nil || !strings.Contains(err.Error(), "ValidateArguments") {
-		t.Errorf("%v", err)
-	}
-	if tools := spec.Tools(); len(tools) < 40 || !slices.IsSorted(tools) || !slices.Contains(tools, "rw_safe_write") {
-		t.Errorf("%v", tools)
-	}
+	err := spec.Validate("tools", []byte(`{}`))
+	testbed.Expect(t, err != nil && strings.Contains(err.Error(), "ValidateArguments"), "%v", err)
+	tools := spec.Tools()
+	testbed.Expect(t, len(tools) >= 40 && slices.IsSorted(tools) && slices.Contains(tools, "rw_safe_write"), "%v", tools)
 }
 
 func TestProblemsSayWhereAndWhat(t *testing.T) {
@@ -94,9 +86,7 @@ func TestProblemsSayWhereAndWhat(t *testing.T) {
 	} {
 		err := row.check([]byte(row.doc))
 		if row.want == nil {
-			if err != nil {
-				t.Errorf("%s: %v", row.name, err)
-			}
+			testbed.Expect(t, err == nil, "%s: %v", row.name, err)
 			continue
 		}
 		var got []string
@@ -104,13 +94,10 @@ func TestProblemsSayWhereAndWhat(t *testing.T) {
 			got = append(got, p.String())
 		}
 		for _, want := range row.want {
-			if !slices.Contains(got, want) {
-				t.Errorf("%s: no %q in\n%s", row.name, want, strings.Join(got, "\n"))
-			}
+			testbed.Expect(t, slices.Contains(got, want), "%s: no %q in\n%s", row.name, want, strings.Join(got, "\n"))
 		}
-		if row.name != "a reply without ok" && len(got) != len(row.want) {
-			t.Errorf("%s: %d problems, want %d:\n%s", row.name, len(got), len(row.want), strings.Join(got, "\n"))
-		}
+		testbed.Expect(t, row.name == "a reply without ok" || len(got) == len(row.want),
+			"%s: %d problems, want %d:\n%s", row.name, len(got), len(row.want), strings.Join(got, "\n"))
 	}
 }
 
@@ -125,9 +112,7 @@ func reply(tool string) func([]byte) error {
 func TestUnknownToolIsNoVerdict(t *testing.T) {
 	for _, tool := range []string{"", "safe_write", "rw_nothing", "rw_" + strings.Repeat("x", 1<<16)} {
 		for _, err := range []error{spec.ValidateArguments(tool, []byte(`{}`)), spec.ValidateReply(tool, []byte(`{}`))} {
-			if err == nil || errors.As(err, new(*spec.Invalid)) || len(err.Error()) > 200 {
-				t.Errorf("%.20q: %.300v", tool, err)
-			}
+			testbed.Expect(t, err != nil && !errors.As(err, new(*spec.Invalid)) && len(err.Error()) <= 200, "%.20q: %.300v", tool, err)
 		}
 	}
 }
@@ -155,9 +140,7 @@ func TestHostileDocuments(t *testing.T) {
 		end := testbed.Within(t, 5*time.Second, name)
 		err := spec.ValidateEnvelope([]byte(doc))
 		p := problems(t, err)
-		if p[0].Rule != "json" || len(err.Error()) > 300 {
-			t.Errorf("%s: %+v", name, p)
-		}
+		testbed.Expect(t, p[0].Rule == "json" && len(err.Error()) <= 300, "%s: %+v", name, p)
 		end()
 	}
 	for name, doc := range map[string]string{
@@ -165,9 +148,8 @@ func TestHostileDocuments(t *testing.T) {
 		"9000 deep":   strings.Replace(goodEnvelope, `[1]`, strings.Repeat("[", 9000)+strings.Repeat("]", 9000), 1),
 		"an exponent": number("2e0"), "a whole fraction": number("2.0"),
 	} {
-		if err := spec.ValidateEnvelope([]byte(doc)); err != nil {
-			t.Errorf("%s: %.200v", name, err)
-		}
+		err := spec.ValidateEnvelope([]byte(doc))
+		testbed.Expect(t, err == nil, "%s: %.200v", name, err)
 	}
 }
 
@@ -190,35 +172,26 @@ func TestProblemsHoldNoValues(t *testing.T) {
 	for i := range 10000 {
 		fmt.Fprintf(&many, `,"m%d":1`, i)
 	}
-	if p := problems(t, spec.ValidateEnvelope([]byte(strings.TrimSuffix(goodEnvelope, "}")+many.String()+"}"))); len(p) != 50 {
-		t.Errorf("%d problems", len(p))
-	}
+	p := problems(t, spec.ValidateEnvelope([]byte(strings.TrimSuffix(goodEnvelope, "}")+many.String()+"}")))
+	testbed.Expect(t, len(p) == 50, "%d problems", len(p))
 }
 
 // TestPolicyProblemsHavePositions: the file is judged as Open judges it.
 func TestPolicyProblemsHavePositions(t *testing.T) {
 	for _, good := range []string{"", "version: 1\n", "version: 1\nprotect: ['infra/**']\n"} {
-		if err := spec.ValidatePolicy([]byte(good)); err != nil {
-			t.Errorf("%q: %v", good, err)
-		}
+		err := spec.ValidatePolicy([]byte(good))
+		testbed.Expect(t, err == nil, "%q: %v", good, err)
 	}
 	p := problems(t, spec.ValidatePolicy([]byte("version: 1\ngate:\n  mod: block\n")))
-	if len(p) != 1 || p[0].Path != "line 3, column 3" || !strings.Contains(p[0].Text, "mode") {
-		t.Errorf("%+v", p)
-	}
+	testbed.Expect(t, len(p) == 1 && p[0].Path == "line 3, column 3" && strings.Contains(p[0].Text, "mode"), "%+v", p)
 	for _, bad := range []string{"version: 2\n", "thresholds: {high: 0.1, low: 0.9}\n", "extend_patterns: {a: [{name: b, regex: '('}]}\n", ": : :\n", "a: &a [*a]\n"} {
 		for _, one := range problems(t, spec.ValidatePolicy([]byte(bad))) {
-			if !strings.HasPrefix(one.Path, "line ") || one.Rule == "" {
-				t.Errorf("%q: %+v", bad, one)
-			}
+			testbed.Expect(t, strings.HasPrefix(one.Path, "line ") && one.Rule != "", "%q: %+v", bad, one)
 		}
 	}
-	if err := spec.Validate("policy", []byte(`{"version":1,"gate":{"mode":"block"}}`)); err != nil {
-		t.Error(err)
-	}
-	if err := spec.Validate("policy", []byte(`{"version":1,"gate":{"mod":"block"}}`)); err == nil {
-		t.Error("a key that is not known was accepted")
-	}
+	err := spec.Validate("policy", []byte(`{"version":1,"gate":{"mode":"block"}}`))
+	testbed.Expect(t, err == nil, "%v", err)
+	testbed.Expect(t, spec.Validate("policy", []byte(`{"version":1,"gate":{"mod":"block"}}`)) != nil, "a key that is not known was accepted")
 }
 
 // TestForeignSchemasFetchNothing: a reference is refused however it is
@@ -236,24 +209,18 @@ func TestForeignSchemasFetchNothing(t *testing.T) {
 		`{"maximum":1e9999999}`, `{"multipleOf":1e-9999999}`, `{"pattern":"(?=a)"}`, `{"type":"oops"}`, `{"minLength":"x"}`, `{"required":"x"}`,
 		`{"type":"object","type":"string"}`, `{} {}`, ``, `null`, `7`, `{"properties":7}`, `{"enum":7}`,
 	} {
-		if err := spec.ValidateWith([]byte(schema), []byte(`{"x":1}`)); err == nil {
-			t.Errorf("%s was used", schema)
-		}
+		testbed.Expect(t, spec.ValidateWith([]byte(schema), []byte(`{"x":1}`)) != nil, "%s was used", schema)
 	}
 	// These name an address without referring to it.
 	for _, schema := range []string{`{"$id":"` + host.URL + `/d","type":"object"}`, `{"$schema":"` + host.URL + `/e","type":"object"}`} {
 		spec.ValidateWith([]byte(schema), []byte(`{}`)) // used or not: nothing is asked for
 	}
-	if len(asked) > 0 {
-		t.Fatalf("fetched %v", asked)
-	}
-	if _, err := gojsonschema.NewSchema(gojsonschema.NewStringLoader(`{"$ref":"` + host.URL + `/trap"}`)); err != nil || len(asked) == 0 {
-		t.Errorf("the trap is not set, so nothing is proved: %v", err)
-	}
+	testbed.Require(t, len(asked) == 0, "fetched %v", asked)
+	_, err := gojsonschema.NewSchema(gojsonschema.NewStringLoader(`{"$ref":"` + host.URL + `/trap"}`))
+	testbed.Expect(t, err == nil && len(asked) != 0, "the trap is not set, so nothing is proved: %v", err)
 	for _, doc := range []string{`"$ref"`, `{"a":"$ref"}`} { // the words alone are harmless
-		if err := spec.ValidateWith([]byte(`{"description":"no \"$ref\" here"}`), []byte(doc)); err != nil {
-			t.Error(err)
-		}
+		err := spec.ValidateWith([]byte(`{"description":"no \"$ref\" here"}`), []byte(doc))
+		testbed.Expect(t, err == nil, "%v", err)
 	}
 }
 
@@ -269,9 +236,7 @@ func FuzzValidate(f *testing.F) {
 			spec.ValidateArguments(tools[len(doc)%len(tools)], doc), spec.ValidateReply(tools[len(doc)%len(tools)], doc),
 		} {
 			var invalid *spec.Invalid
-			if err != nil && (!errors.As(err, &invalid) || len(invalid.Problems) == 0 || invalid.Error() == "") {
-				t.Fatalf("%q: %v", doc, err)
-			}
+			testbed.Require(t, err == nil || errors.As(err, &invalid) && len(invalid.Problems) != 0 && invalid.Error() != "", "%q: %v", doc, err)
 			if err == nil && !json.Valid(doc) {
 				t.Fatalf("%q is not JSON and conforms", doc)
 			}

@@ -28,16 +28,12 @@ func TestExamplesSurviveTheCodec(t *testing.T) {
 		}
 	}
 	raw, err := os.ReadFile("../spec/tools.schema.json")
-	if err != nil || json.Unmarshal(raw, &published) != nil {
-		t.Fatal(err)
-	}
+	testbed.Require(t, err == nil && json.Unmarshal(raw, &published) == nil, "%v", err)
 	types := map[string][2]reflect.Type{}
 	for _, one := range table {
 		types["rw_"+one.name] = [2]reflect.Type{one.in, one.out}
 	}
-	if len(published.Tools) != len(types) {
-		t.Fatalf("%d tools are published, %d exist", len(published.Tools), len(types))
-	}
+	testbed.Require(t, len(published.Tools) == len(types), "%d tools are published, %d exist", len(published.Tools), len(types))
 	for _, tool := range published.Tools {
 		for i, shape := range []map[string]any{tool.InputSchema, replySchema(tool.OutputSchema)} {
 			for _, encoding := range []string{"utf-8", "base64"} {
@@ -146,11 +142,8 @@ func TestPartsOfATextEndBetweenCharacters(t *testing.T) {
 		{"\xff", true, "\xff", false}, {"\x97\xa5b", true, "\x97\xa5b", false}, {"", true, "", true}, {"a\xf0\x9f\x98", true, "a", true},
 	} {
 		r := rw.ChunkPreviewResult{Content: []byte(row.content), Truncated: row.truncated}
-		if text := isText(&r); text != row.text || string(r.Content) != row.want {
-			t.Errorf("%q: %q, text %v", row.content, r.Content, text)
-		}
+		text := isText(&r)
+		testbed.Expect(t, text == row.text && string(r.Content) == row.want, "%q: %q, text %v", row.content, r.Content, text)
 	}
-	if !isText(&rw.SafeWriteResult{}) {
-		t.Error("a reply without content cannot be sent")
-	}
+	testbed.Expect(t, isText(&rw.SafeWriteResult{}), "a reply without content cannot be sent")
 }

@@ -17,9 +17,8 @@ import (
 // effectOf is the state of the disk that a refusal reports.
 func effectOf(t *testing.T, doc []byte) (reason, effect, hint string) {
 	t.Helper()
-	if err := spec.ValidateEnvelope(doc); err != nil {
-		t.Fatalf("%v: %s", err, doc)
-	}
+	err := spec.ValidateEnvelope(doc)
+	testbed.Require(t, err == nil, "%v: %s", err, doc)
 	var e struct {
 		Context struct{ Reason, Effect, Hint string }
 	}
@@ -59,9 +58,8 @@ func TestAPanicOfAToolReportsNoFalseEffect(t *testing.T) {
 			t.Errorf("%s: %s", of.name, hint)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "written")); err != nil {
-		t.Error("nothing was written, so nothing was tried")
-	}
+	_, err := os.Stat(filepath.Join(dir, "written"))
+	testbed.Expect(t, err == nil, "nothing was written, so nothing was tried")
 }
 
 // TestAPanickingReceiptSinkIsNoRefusal: the file is written, and the reply says
@@ -76,12 +74,10 @@ func TestAPanickingReceiptSinkIsNoRefusal(t *testing.T) {
 		t.Errorf("%d receipts, %s", receiptCount, a.Text)
 	}
 	a := box.Call(t.Context(), "rw_safe_write", json.RawMessage(`{"path":"a","content":"c"}`), nil)
-	if reason, effect, _ := effectOf(t, []byte(a.Text)); a.OK || reason != "file_already_exists" || effect != "none" || receiptCount != 2 {
-		t.Errorf("%d receipts, %s", receiptCount, a.Text)
-	}
-	if data, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(data) != "b" {
-		t.Errorf("%q %v", data, err)
-	}
+	reason, effect, _ := effectOf(t, []byte(a.Text))
+	testbed.Expect(t, !a.OK && reason == "file_already_exists" && effect == "none" && receiptCount == 2, "%d receipts, %s", receiptCount, a.Text)
+	data, err := os.ReadFile(filepath.Join(dir, "a"))
+	testbed.Expect(t, err == nil && string(data) == "b", "%q %v", data, err)
 }
 
 // TestDescribeReportsTheLimitOfCalls that is enforced, and none where there is
@@ -94,9 +90,8 @@ func TestDescribeReportsTheLimitOfCalls(t *testing.T) {
 		var doc struct{ Limits map[string]int64 }
 		testbed.NoErr(t, json.Unmarshal([]byte(box.Call(t.Context(), "rw_describe", nil, nil).Text), &doc))
 		got, some := doc.Limits["calls_per_second"]
-		if got != want || some != (want > 0) || doc.Limits["calls_at_once"] != 2*want || doc.Limits["path_bytes"] == 0 {
-			t.Errorf("%d: %v", rate, doc.Limits)
-		}
+		testbed.Expect(t, got == want && some == (want > 0) && doc.Limits["calls_at_once"] == 2*want && doc.Limits["path_bytes"] != 0,
+			"%d: %v", rate, doc.Limits)
 		if rate == 7 { // as many as it says, and not one more
 			at := time.Now()
 			box.limit = newBucket(rate)
@@ -105,9 +100,7 @@ func TestDescribeReportsTheLimitOfCalls(t *testing.T) {
 			for box.Allow() {
 				n++
 			}
-			if n != doc.Limits["calls_at_once"] || box.Call(t.Context(), "rw_describe", nil, nil).OK {
-				t.Errorf("%d calls at once", n)
-			}
+			testbed.Expect(t, n == doc.Limits["calls_at_once"] && !box.Call(t.Context(), "rw_describe", nil, nil).OK, "%d calls at once", n)
 		}
 	}
 }
@@ -129,11 +122,8 @@ func TestTheLimitOfCallsFillsUp(t *testing.T) {
 		want  int
 	}{{0, 20}, {0, 0}, {99 * time.Millisecond, 0}, {time.Millisecond, 1}, {450 * time.Millisecond, 4}, {50 * time.Millisecond, 1}, {time.Hour, 20}} {
 		now = now.Add(step.later)
-		if got := taken(); got != step.want {
-			t.Errorf("%v later: %d calls, want %d", step.later, got, step.want)
-		}
+		got := taken()
+		testbed.Expect(t, got == step.want, "%v later: %d calls, want %d", step.later, got, step.want)
 	}
-	if b := newBucket(-1); !b.take() {
-		t.Error("no limit limits")
-	}
+	testbed.Expect(t, newBucket(-1).take(), "no limit limits")
 }

@@ -26,9 +26,7 @@ type toolTexts struct {
 func (n *toolTexts) check(where, text string) {
 	n.t.Helper()
 	n.texts++
-	if named := NameTools(text); named != text {
-		n.t.Errorf("%s, %s: names a method: %.300s", n.tier, where, text)
-	}
+	testbed.Equal(n.t, NameTools(text), text, n.tier, " ", where, ": names a method")
 	for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
 		if of, ok := n.set.find(name); ok && !of.listed {
 			n.t.Errorf("%s, %s: %s is not listed: %.300s", n.tier, where, name, text)
@@ -43,9 +41,7 @@ func ownTexts(t *testing.T) []string {
 	var files, list []string
 	for _, dir := range []string{"../*.go", "../internal/fault/*.go", "../internal/engine/*.go", "../internal/layer/*/*.go"} {
 		more, err := filepath.Glob(dir)
-		if err != nil || len(more) == 0 {
-			t.Fatal(dir, err)
-		}
+		testbed.Require(t, err == nil && len(more) != 0, "%v %v", dir, err)
 		files = append(files, more...)
 	}
 	text := regexp.MustCompile(`"([^"\n]*\b(?:rw_[a-z_]+|Store\.[A-Z][A-Za-z]+)[^"\n]*)"`)
@@ -64,9 +60,7 @@ func ownTexts(t *testing.T) []string {
 			list = append(list, described)
 		}
 	}
-	if len(list) < 50 {
-		t.Fatalf("only %d texts name a tool", len(list))
-	}
+	testbed.Require(t, len(list) >= 50, "only %d texts name a tool", len(list))
 	return list
 }
 
@@ -118,9 +112,7 @@ func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
 				}
 			}
 		}
-		if n.texts < 400 {
-			t.Errorf("%s: only %d texts", n.tier, n.texts)
-		}
+		testbed.Expect(t, n.texts >= 400, "%s: only %d texts", n.tier, n.texts)
 	}
 }
 
@@ -132,9 +124,7 @@ func TestSnippetsNameListedTools(t *testing.T) {
 	files = append(files, "../internal/clients/instructions.md")
 	for _, name := range files {
 		data, err := os.ReadFile(name)
-		if err != nil || !strings.Contains(string(data), "rw_safe_write") {
-			t.Fatalf("%s: %v", name, err)
-		}
+		testbed.Require(t, err == nil && strings.Contains(string(data), "rw_safe_write"), "%s: %v", name, err)
 		n.check(name, string(data))
 	}
 }
@@ -170,12 +160,9 @@ func TestBriefRefusalsFit(t *testing.T) {
 				e := rw.NewError("safe_write", d, "", c.about)
 				e.Effect, e.Path, e.Patterns = rw.EffectNone, strings.Repeat("p", 200), []string{"api_key"}
 				doc := b.failure("safe_write", e).doc
-				if len(doc) > c.limit {
-					t.Errorf("%s, %s: %d bytes of %d: %s", o.Tier, d, len(doc), c.limit, doc)
-				}
-				if err := envelope.Validate(doc); err != nil {
-					t.Errorf("%s: %v: %s", d, err, doc)
-				}
+				testbed.Expect(t, len(doc) <= c.limit, "%s, %s: %d bytes of %d: %s", o.Tier, d, len(doc), c.limit, doc)
+				err := envelope.Validate(doc)
+				testbed.Expect(t, err == nil, "%s: %v: %s", d, err, doc)
 			}
 		}
 	}
@@ -187,9 +174,7 @@ func TestBriefRefusalsFit(t *testing.T) {
 func TestHintsAreKeys(t *testing.T) {
 	keys := 0
 	check := func(where, hint string) {
-		if strings.Contains(hint, "rw_") {
-			t.Errorf("%s names a tool: %s", where, hint)
-		}
+		testbed.Expect(t, !strings.Contains(hint, "rw_"), "%s names a tool: %s", where, hint)
 		if named := NameTools(hint); strings.Contains(named, "Store.") {
 			t.Errorf("%s: no tool for a method: %s", where, named)
 		} else if named != hint {
@@ -209,10 +194,6 @@ func TestHintsAreKeys(t *testing.T) {
 			check(field, text)
 		}
 	}
-	if keys < 40 {
-		t.Errorf("only %d texts name a method", keys)
-	}
-	if got := NameTools("Store.TxBegin, then Store.Close or a Store.Check."); got != "rw_tx_begin, then Store.Close or a rw_check." {
-		t.Error(got)
-	}
+	testbed.Expect(t, keys >= 40, "only %d texts name a method", keys)
+	testbed.Equal(t, NameTools("Store.TxBegin, then Store.Close or a Store.Check."), "rw_tx_begin, then Store.Close or a rw_check.")
 }

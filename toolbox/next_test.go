@@ -14,14 +14,10 @@ import (
 // arguments must be all that the tool needs.
 func callable(t *testing.T, where string, steps []NextAction, inputs map[string]*spec.Compiled) {
 	t.Helper()
-	if len(steps) > maxNext {
-		t.Errorf("%s: %d steps", where, len(steps))
-	}
+	testbed.Expect(t, len(steps) <= maxNext, "%s: %d steps", where, len(steps))
 	for _, s := range steps {
 		args, err := json.Marshal(s.Args)
-		if err != nil || inputs[s.Tool] == nil || s.When == "" {
-			t.Fatalf("%s: %+v %v", where, s, err)
-		}
+		testbed.Require(t, err == nil && inputs[s.Tool] != nil && s.When != "", "%s: %+v %v", where, s, err)
 		if err := inputs[s.Tool].Validate(args); err != nil {
 			t.Errorf("%s: %s %s: %v", where, s.Tool, args, err)
 		}
@@ -65,9 +61,8 @@ func TestEveryNextStepOfARefusalCanBeCalled(t *testing.T) {
 						}
 					}
 					r := b.failure(tool, e)
-					if err := json.Unmarshal(r.doc, &env); err != nil || !r.failed {
-						t.Fatal(err)
-					}
+					err := json.Unmarshal(r.doc, &env)
+					testbed.Require(t, err == nil && r.failed, "%v", err)
 					steps := env.Context.Next
 					callable(t, tool+" "+string(detail), steps, inputs)
 					offered += len(steps)
@@ -80,9 +75,7 @@ func TestEveryNextStepOfARefusalCanBeCalled(t *testing.T) {
 			}
 		}
 	}
-	if offered < 1000 {
-		t.Errorf("only %d steps were judged", offered)
-	}
+	testbed.Expect(t, offered >= 1000, "only %d steps were judged", offered)
 }
 
 // TestEveryNextStepOfASuccessCanBeCalled: replies that say nothing, and
@@ -109,9 +102,7 @@ func TestEveryNextStepOfASuccessCanBeCalled(t *testing.T) {
 		}
 	}
 	for name := range next {
-		if !offered[name] {
-			t.Errorf("%s never offers a step", name)
-		}
+		testbed.Expect(t, offered[name], "%s never offers a step", name)
 	}
 }
 

@@ -39,16 +39,11 @@ func raw(s string) json.RawMessage { return json.RawMessage(s) }
 // of calls.
 func TestNoProtocolInside(t *testing.T) {
 	deps, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, deps)
-	}
-	if bad := regexp.MustCompile(`(?m)^(net/http|.*mcp-go.*|.*gojsonschema.*|.*/mcpserver.*)$`).FindAllString(string(deps), -1); bad != nil {
-		t.Errorf("depends on %v", bad)
-	}
+	testbed.Require(t, err == nil, "%v: %s", err, deps)
+	bad := regexp.MustCompile(`(?m)^(net/http|.*mcp-go.*|.*gojsonschema.*|.*/mcpserver.*)$`).FindAllString(string(deps), -1)
+	testbed.Expect(t, bad == nil, "depends on %v", bad)
 	direct, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, direct)
-	}
+	testbed.Require(t, err == nil, "%v: %s", err, direct)
 	for name := range strings.Lines(string(direct)) {
 		if name = strings.TrimSpace(name); strings.Contains(name, ".") && !strings.HasPrefix(name, "github.com/resilientwrite/") && name != "golang.org/x/time/rate" {
 			t.Errorf("imports %s", name)
@@ -73,9 +68,8 @@ func TestCalls(t *testing.T) {
 			{"", ``, "unknown_tool"},
 		} {
 			a := box.Call(ctx, call.name, raw(call.args), nil)
-			if a.OK || !strings.Contains(a.Text, call.want) || a.Receipt.Code == rw.CodeOK || a.Receipt.Status == rw.StatusSucceeded {
-				t.Errorf("%s %s: %s", call.name, call.args, a.Text)
-			}
+			testbed.Expect(t, !a.OK && strings.Contains(a.Text, call.want) && a.Receipt.Code != rw.CodeOK && a.Receipt.Status != rw.StatusSucceeded,
+				"%s %s: %s", call.name, call.args, a.Text)
 		}
 		refused := box.Refuse("my_tool", rw.NewError("my_tool", rw.ErrDenied, "", nil))
 		if refused.OK || !strings.Contains(refused.Text, `"ok":false`) || !strings.Contains(refused.Text, "denied") || refused.Receipt.Code != rw.CodePolicy {
@@ -92,44 +86,33 @@ func TestToolsOfATier(t *testing.T) {
 		for _, info := range toolbox.Table() { // what is not listed can be called, and with every argument
 			a := toolbox.New(store, &toolbox.Options{Tier: tier}).Call(ctx, "rw_"+info.Name, raw(`{"no such argument":1}`), nil)
 			if (info.Name == "exec" || info.Name == "claim") && tier != toolbox.Full { // but for those that hosts have to ask for
-				if a.OK || !strings.Contains(a.Text, "unknown_tool") {
-					t.Errorf("%s under %s: %s", info.Name, tier, a.Text)
-				}
+				testbed.Expect(t, !a.OK && strings.Contains(a.Text, "unknown_tool"), "%s under %s: %s", info.Name, tier, a.Text)
 				continue
 			}
 			if a.OK || !strings.Contains(a.Text, "unknown_argument") && !strings.Contains(a.Text, "retry_exhausted") {
 				t.Errorf("%s under %s: %s", info.Name, tier, a.Text)
 			}
 		}
-		if a := toolbox.New(store, &toolbox.Options{Tier: tier}).Call(ctx, "rw_safe_write", raw(`{"path":"a","content":"x","dry_run":true,"caller":"me"}`), nil); !a.OK {
-			t.Errorf("%s: %s", tier, a.Text)
-		}
+		a := toolbox.New(store, &toolbox.Options{Tier: tier}).Call(ctx, "rw_safe_write", raw(`{"path":"a","content":"x","dry_run":true,"caller":"me"}`), nil)
+		testbed.Expect(t, a.OK, "%s: %s", tier, a.Text)
 		box := toolbox.New(nil, &toolbox.Options{Tier: tier})
 		tools := box.Tools()
 		if missing := len(toolbox.Table()) - len(box.All()); len(tools) != want || missing != 2 && tier != toolbox.Full || missing > 0 && tier == toolbox.Full {
 			t.Errorf("%s lists %d tools of %d", tier, len(tools), len(box.All()))
 		}
 		for _, info := range tools {
-			if info.Name != "rw_"+info.Stem || info.Description == "" || !info.Listed {
-				t.Errorf("%+v", info)
-			}
+			testbed.Expect(t, info.Name == "rw_"+info.Stem && info.Description != "" && info.Listed, "%+v", info)
 			m := info.InputMap()
 			back, err := json.Marshal(m)
-			if err != nil || m["type"] != "object" || !sameJSON(t, back, info.Input) {
-				t.Errorf("%s: %s is not %s", info.Name, back, info.Input)
-			}
+			testbed.Expect(t, err == nil && m["type"] == "object" && sameJSON(t, back, info.Input), "%s: %s is not %s", info.Name, back, info.Input)
 			whole, ok := box.Find("rw." + info.Stem)
-			if !ok || whole.Name != info.Name || len(whole.Input) < len(info.Input) {
-				t.Errorf("%s: %v", info.Name, whole)
-			}
+			testbed.Expect(t, ok && whole.Name == info.Name && len(whole.Input) >= len(info.Input), "%s: %v", info.Name, whole)
 		}
 	}
-	if _, ok := toolbox.New(nil, nil).Find("rw_nothing"); ok {
-		t.Error("found what does not exist")
-	}
-	if _, err := toolbox.ParsePreset("standart"); err == nil || !strings.Contains(err.Error(), "did you mean standard") {
-		t.Errorf("%v", err)
-	}
+	_, ok := toolbox.New(nil, nil).Find("rw_nothing")
+	testbed.Expect(t, !ok, "found what does not exist")
+	_, err := toolbox.ParsePreset("standart")
+	testbed.Expect(t, err != nil && strings.Contains(err.Error(), "did you mean standard"), "%v", err)
 }
 
 func sameJSON(t *testing.T, a, b []byte) bool {
@@ -147,16 +130,12 @@ func TestSessionsOfCalls(t *testing.T) {
 	one, two := &toolbox.CallOpts{Session: "thread-1", CallID: "call_1"}, &toolbox.CallOpts{Session: "thread-2"}
 	for path, o := range map[string]*toolbox.CallOpts{"one": one, "two": two} {
 		a := box.Call(ctx, "rw_safe_write", raw(`{"path":"`+path+`","content":"x","session":"made up"}`), o)
-		if !a.OK || a.Receipt.Session != o.Session {
-			t.Errorf("%s: %s, session %q", path, a.Text, a.Receipt.Session)
-		}
+		testbed.Expect(t, a.OK && a.Receipt.Session == o.Session, "%s: %s, session %q", path, a.Text, a.Receipt.Session)
 	}
-	if a := box.Call(ctx, "rw_undo", nil, one); !a.OK || !strings.Contains(a.Text, `"one"`) || strings.Contains(a.Text, `"two"`) {
-		t.Errorf("%s", a.Text)
-	}
-	if a := box.Call(ctx, "rw_undo", raw(`{"n":1}`), &toolbox.CallOpts{Session: "thread-3"}); a.OK || !strings.Contains(a.Text, "nothing_to_undo") {
-		t.Errorf("a conversation that wrote nothing: %s", a.Text)
-	}
+	a := box.Call(ctx, "rw_undo", nil, one)
+	testbed.Expect(t, a.OK && strings.Contains(a.Text, `"one"`) && !strings.Contains(a.Text, `"two"`), "%s", a.Text)
+	a = box.Call(ctx, "rw_undo", raw(`{"n":1}`), &toolbox.CallOpts{Session: "thread-3"})
+	testbed.Expect(t, !a.OK && strings.Contains(a.Text, "nothing_to_undo"), "a conversation that wrote nothing: %s", a.Text)
 	inContext := toolbox.WithCallOpts(toolbox.WithCallOpts(ctx, *one), toolbox.CallOpts{Client: "c"})
 	for _, c := range []struct {
 		opts    *toolbox.CallOpts
@@ -168,9 +147,8 @@ func TestSessionsOfCalls(t *testing.T) {
 			t.Errorf("%s: %s %+v %v", c.session, a.Text, via, err)
 		}
 	}
-	if a := box.Call(ctx, "rw_read", raw(`{"path":"two"}`), two); !a.OK {
-		t.Errorf("%s", a.Text)
-	}
+	a = box.Call(ctx, "rw_read", raw(`{"path":"two"}`), two)
+	testbed.Expect(t, a.OK, "%s", a.Text)
 }
 
 // TestKeysOfCalls: a key makes a repeated call happen once, an id of the
@@ -201,9 +179,8 @@ func TestKeysOfCalls(t *testing.T) {
 			t.Fatalf("%s: %s", c.name, a.Text)
 		}
 		a := box.Call(ctx, "rw_safe_write", appendTo("f", c.change), &c.opts)
-		if got := string(a.Receipt.Status); got != c.want && !strings.Contains(a.Text, c.want) {
-			t.Errorf("%s: %s, %s", c.name, got, a.Text)
-		}
+		got := string(a.Receipt.Status)
+		testbed.Expect(t, got == c.want || strings.Contains(a.Text, c.want), "%s: %s, %s", c.name, got, a.Text)
 		if a := box.Call(ctx, "rw_read", raw(`{"path":"f"}`), &c.opts); !a.OK { // takes none
 			t.Errorf("%s: %s", c.name, a.Text)
 		}
@@ -216,18 +193,15 @@ func TestProgressOfCalls(t *testing.T) {
 	content := testbed.Must(json.Marshal(strings.Repeat("x", 1<<16)))(t)
 	var chunks []string
 	for range 40 {
-		if a := box.Call(ctx, "rw_chunk_append", raw(`{"session":"s","content":`+string(content)+`}`), nil); !a.OK {
-			t.Fatal(a.Text)
-		}
+		a := box.Call(ctx, "rw_chunk_append", raw(`{"session":"s","content":`+string(content)+`}`), nil)
+		testbed.Require(t, a.OK, "%v", a.Text)
 	}
 	reports := 0
 	a := box.Call(ctx, "rw_chunk_compose", raw(`{"session":"s","output_path":"big"}`), &toolbox.CallOpts{Progress: func(p rw.Progress) {
 		reports++
 		chunks = append(chunks, string(p.Stage))
 	}})
-	if !a.OK || reports == 0 {
-		t.Errorf("%d reports, %v: %s", reports, chunks, a.Text)
-	}
+	testbed.Expect(t, a.OK && reports != 0, "%d reports, %v: %s", reports, chunks, a.Text)
 }
 
 // TestAgentsAreGuarded: without any configuration a secret is refused, and so
@@ -241,23 +215,20 @@ func TestAgentsAreGuarded(t *testing.T) {
 		`{"path":"k.env","content":"K=` + key + `"}`: "risk_blocked",
 		`{"path":".envrc","content":"ls\n"}`:         "protected_default",
 	} {
-		if a := box.Call(ctx, "rw_safe_write", raw(args), nil); a.OK || !strings.Contains(a.Text, want) || strings.Contains(a.Text, key) {
-			t.Errorf("%s", a.Text)
-		}
+		a := box.Call(ctx, "rw_safe_write", raw(args), nil)
+		testbed.Expect(t, !a.OK && strings.Contains(a.Text, want) && !strings.Contains(a.Text, key), "%s", a.Text)
 		var r rw.SafeWriteRequest
 		testbed.Must(schema.Decode(ctx, raw(args), &r))(t)
-		if _, err := store.SafeWrite(ctx, r); err != nil {
-			t.Errorf("the library refuses as well: %v", err)
-		}
+		_, err := store.SafeWrite(ctx, r)
+		testbed.Expect(t, err == nil, "the library refuses as well: %v", err)
 	}
 	asked := 0
 	yes := rw.WithAsk(ctx, func(context.Context, hook.Call, string) (hook.Answer, error) {
 		asked++
 		return hook.Answer{Allow: true}, nil
 	})
-	if a := box.Call(yes, "rw_safe_write", raw(`{"path":".envrc","content":"pwd\n","mode":"overwrite"}`), nil); !a.OK || asked == 0 {
-		t.Errorf("asked %d times: %s", asked, a.Text)
-	}
+	a := box.Call(yes, "rw_safe_write", raw(`{"path":".envrc","content":"pwd\n","mode":"overwrite"}`), nil)
+	testbed.Expect(t, a.OK && asked != 0, "asked %d times: %s", asked, a.Text)
 }
 
 // TestClaimTool: a claim belongs to the session of the call, as its writes do,
@@ -265,9 +236,8 @@ func TestAgentsAreGuarded(t *testing.T) {
 func TestClaimTool(t *testing.T) {
 	store := open(t)
 	box := toolbox.New(store, &toolbox.Options{Tools: []string{"claim"}, Replies: toolbox.FullReplies})
-	if a := toolbox.New(store, nil).Call(ctx, "rw_claim", raw(`{"paths":["src"]}`), nil); a.OK || !strings.Contains(a.Text, "unknown_tool") {
-		t.Errorf("%s", a.Text)
-	}
+	a := toolbox.New(store, nil).Call(ctx, "rw_claim", raw(`{"paths":["src"]}`), nil)
+	testbed.Expect(t, !a.OK && strings.Contains(a.Text, "unknown_tool"), "%s", a.Text)
 	said := &toolbox.CallOpts{Client: "c", Connection: "one"}
 	for _, mine := range []struct {
 		opts         *toolbox.CallOpts
@@ -275,9 +245,8 @@ func TestClaimTool(t *testing.T) {
 	}{{&toolbox.CallOpts{Client: "c", Session: "thread-1", Connection: "one"}, "thread-1", ""}, {said, "told", `,"session":"told"`}, {said, "mcp-", ""}} {
 		a := box.Call(ctx, "rw_claim", raw(`{"paths":["src","a.txt"],"ttl_seconds":60`+mine.key+`}`), mine.opts)
 		var out struct{ Claims []around.Claim }
-		if err := json.Unmarshal([]byte(a.Text), &out); err != nil || len(out.Claims) != 1 || !strings.HasPrefix(out.Claims[0].Session, mine.session) {
-			t.Fatalf("%s", a.Text)
-		}
+		testbed.Require(t, json.Unmarshal([]byte(a.Text), &out) == nil && len(out.Claims) == 1 && strings.HasPrefix(out.Claims[0].Session, mine.session),
+			"%s", a.Text)
 		fence := strconv.FormatUint(out.Claims[0].Fence, 10)
 		write := `{"path":"src/x.txt","mode":"overwrite","content":"` + mine.session + `"`
 		if a := box.Call(ctx, "rw_safe_write", raw(write+mine.key+`}`), mine.opts); !a.OK {
@@ -296,14 +265,12 @@ func TestClaimTool(t *testing.T) {
 			{`{"action":"release","fence":` + fence + mine.key + `}`, mine.opts, `"ok":true`}, {`{"action":"list"}`, nil, `"claims":[]`},
 			{`{"action":"renew","fence":` + fence + mine.key + `}`, mine.opts, "claim_lost"}, {`{"action":"claim"` + mine.key + `}`, mine.opts, "invalid_argument"},
 		} {
-			if a := box.Call(ctx, "rw_claim", raw(step.args), step.opts); !strings.Contains(a.Text, step.want) {
-				t.Errorf("%s: %s", step.args, a.Text)
-			}
+			a := box.Call(ctx, "rw_claim", raw(step.args), step.opts)
+			testbed.Expect(t, strings.Contains(a.Text, step.want), "%s: %s", step.args, a.Text)
 		}
 	}
-	if a := box.Call(ctx, "rw_claim", raw(`{"paths":["a"]}`), nil); a.OK || !strings.Contains(a.Text, `"argument":"session"`) {
-		t.Errorf("a claim of no session: %s", a.Text)
-	}
+	a = box.Call(ctx, "rw_claim", raw(`{"paths":["a"]}`), nil)
+	testbed.Expect(t, !a.OK && strings.Contains(a.Text, `"argument":"session"`), "a claim of no session: %s", a.Text)
 }
 
 func TestMain(m *testing.M) { testbed.Main(m) }
@@ -369,12 +336,8 @@ func text(t *testing.T, name string) string {
 // depends on none of them.
 func TestAdapters(t *testing.T) {
 	page, root := text(t, "../docs/embed.md"), text(t, "../go.mod")
-	if strings.Contains(root, "replace ") {
-		t.Error("the library's go.mod replaces a module")
-	}
-	if !strings.Contains(text(t, "../.ci/run"), "for adapter in adapters/*/") {
-		t.Error(".ci/run does not run the adapters")
-	}
+	testbed.Expect(t, !strings.Contains(root, "replace "), "the library's go.mod replaces a module")
+	testbed.Expect(t, strings.Contains(text(t, "../.ci/run"), "for adapter in adapters/*/"), ".ci/run does not run the adapters")
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (v[0-9.]+) \\| \\[(\\w+)\\]\\(\\.\\./adapters/(\\w+)\\) \\| `([^`]+)` \\|(?: `([^`]+)`)? \\|$")
 	shown := map[string]bool{}
 	for _, m := range row.FindAllStringSubmatch(page, -1) {
@@ -383,31 +346,21 @@ func TestAdapters(t *testing.T) {
 		if mod := text(t, dir+"/go.mod"); !strings.Contains(mod, framework+" "+version+"\n") || !strings.Contains(mod, "resilientwrite => ../..") {
 			t.Errorf("%s: go.mod does not require %s %s, or does not take the library from the tree", dir, framework, version)
 		}
-		if strings.Contains(root, framework) {
-			t.Errorf("the library requires %s", framework)
-		}
+		testbed.Expect(t, !strings.Contains(root, framework), "the library requires %s", framework)
 		for _, line := range m[5:] {
-			if !strings.Contains(text(t, dir+"/example/main.go"), line) {
-				t.Errorf("%s: the example does not have %s", dir, line)
-			}
+			testbed.Expect(t, strings.Contains(text(t, dir+"/example/main.go"), line), "%s: the example does not have %s", dir, line)
 		}
-		if !strings.Contains(text(t, dir+"/example/main_test.go"), "scripted.Check(dir)") {
-			t.Errorf("%s: no test with the scripted model", dir)
-		}
+		testbed.Expect(t, strings.Contains(text(t, dir+"/example/main_test.go"), "scripted.Check(dir)"), "%s: no test with the scripted model", dir)
 		lines := 0
 		for line := range strings.Lines(text(t, dir+"/"+m[4]+".go")) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
 				lines++
 			}
 		}
-		if lines > 40 {
-			t.Errorf("%s: %d lines", dir, lines)
-		}
+		testbed.Expect(t, lines <= 40, "%s: %d lines", dir, lines)
 	}
 	dirs, err := filepath.Glob("../adapters/*/go.mod")
-	if err != nil || len(dirs) < 6 {
-		t.Fatal(dirs, err)
-	}
+	testbed.Require(t, err == nil && len(dirs) >= 6, "%v %v", dirs, err)
 	for _, mod := range dirs {
 		if name := filepath.Base(filepath.Dir(mod)); !shown[name] || !strings.Contains(text(t, "../adapters/go.work"), "./"+name+"\n") {
 			t.Errorf("%s: no row in docs/embed.md, or not in go.work", name)
@@ -428,9 +381,7 @@ func TestAdaptersRequireWhatTheLibraryDoes(t *testing.T) {
 		return list
 	}
 	mods, err := filepath.Glob("../adapters/*/go.mod")
-	if err != nil || len(mods) < 6 || len(strings.Fields(string(out))) < 8 {
-		t.Fatal(mods, err, string(out))
-	}
+	testbed.Require(t, err == nil && len(mods) >= 6 && len(strings.Fields(string(out))) >= 8, "%v %v %v", mods, err, string(out))
 	for line := range strings.Lines(string(out)) {
 		name, version, ok := strings.Cut(strings.TrimSpace(line), " ")
 		for _, mod := range mods {

@@ -55,9 +55,7 @@ func TestAgentTrace(t *testing.T) {
 		r.Version: `^[0-9]+\.[0-9]+$`, r.Timestamp: `^2026-01-02T02:04:05Z$`, r.VCS.Type: `^git$`, r.VCS.Revision: "^" + commit + "$",
 		r.ID: `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, r.Tool.Name + r.Tool.Version: `^resilient-write0\.2\.0$`,
 	} {
-		if !regexp.MustCompile(form).MatchString(text) {
-			t.Errorf("%q is not %s", text, form)
-		}
+		testbed.Expect(t, regexp.MustCompile(form).MatchString(text), "%q is not %s", text, form)
 	}
 	var have []string
 	for _, f := range r.Files {
@@ -66,30 +64,21 @@ func TestAgentTrace(t *testing.T) {
 		}
 	}
 	want := []string{"src/b.go ai [{1 2} {4 4} {9 9}] m-1", "src/b.go unknown [{3 3}]", "src/b.go ai [{6 6}]", "a file.txt ai [{5 5}]", "human.txt unknown [{1 1}]", "bad\"name ai [{1 1}] m-1"}
-	if !slices.Equal(have, want) {
-		t.Errorf("%q", have)
-	}
-	if extra := fmt.Sprint(r.Metadata[Extra]); !strings.Contains(extra, "conversation:2 path:src/b.go session:s2 tool:codex") {
-		t.Errorf("%s", extra)
-	}
+	testbed.Expect(t, slices.Equal(have, want), "%q", have)
+	extra := fmt.Sprint(r.Metadata[Extra])
+	testbed.Expect(t, strings.Contains(extra, "conversation:2 path:src/b.go session:s2 tool:codex"), "%s", extra)
 	later, _ := AgentTrace(sample, commit, "0.2.0", at.Add(time.Hour))
 	other, _ := AgentTrace(sample[1:], commit, "0.2.0", at)
-	if !strings.Contains(string(later), r.ID) || strings.Contains(string(other), r.ID) {
-		t.Error("the identifier does not follow from the content")
-	}
+	testbed.Expect(t, strings.Contains(string(later), r.ID) && !strings.Contains(string(other), r.ID), "the identifier does not follow from the content")
 	long, err := AgentTrace([]File{{"x", []Line{{1, Author{AI: true, Model: strings.Repeat("ä", 200)}}}}}, "", "1", at)
-	if err != nil || strings.Contains(string(long), `"vcs"`) || strings.Count(string(long), "ä") != 125 {
-		t.Errorf("%s %v", long, err)
-	}
+	testbed.Expect(t, err == nil && !strings.Contains(string(long), `"vcs"`) && strings.Count(string(long), "ä") == 125, "%s %v", long, err)
 }
 
 // TestGitAI: a note has the two sections, keys, ranges and records of the standard,
 // each key leads to a record, and nothing but what agents wrote is in it.
 func TestGitAI(t *testing.T) {
 	note, left, err := GitAI(sample, commit)
-	if err != nil || !slices.Equal(left, []string{"bad\"name"}) {
-		t.Fatal(left, err)
-	}
+	testbed.Require(t, err == nil && slices.Equal(left, []string{"bad\"name"}), "%v %v", left, err)
 	head, meta, ok := strings.Cut(string(note), "\n---\n")
 	var m struct {
 		Schema   string         `json:"schema_version"`
@@ -112,9 +101,7 @@ func TestGitAI(t *testing.T) {
 			continue
 		}
 		part := entry.FindStringSubmatch(line)
-		if part == nil {
-			t.Fatalf("%q", line)
-		}
+		testbed.Require(t, part != nil, "%q", line)
 		of, known := m.Sessions[part[1]]
 		if traces[part[2]] = true; !known {
 			t.Errorf("%s has no record", part[1])
@@ -135,13 +122,9 @@ func TestGitAI(t *testing.T) {
 		got[file] = append(got[file], of.AgentID.Tool+" "+of.AgentID.ID+" "+of.AgentID.Model+" "+part[3])
 	}
 	want := map[string][]string{"\"a file.txt\"": {"codex s2 unknown 5"}, "src/b.go": {"claude s1 m-1 1-2,9", "claude s1 m-1 4", "codex s2 unknown 6"}}
-	if fmt.Sprint(got) != fmt.Sprint(want) || len(traces) != 3 {
-		t.Errorf("%v, traces %v", got, traces)
-	}
-	if again, _, _ := GitAI([]File{sample[1], sample[0]}, commit); string(again) != string(note) {
-		t.Error("the note depends on the order of the files")
-	}
-	if none, _, _ := GitAI(sample[2:3], commit); !strings.HasPrefix(string(none), "---\n{") {
-		t.Errorf("%s", none)
-	}
+	testbed.Expect(t, fmt.Sprint(got) == fmt.Sprint(want) && len(traces) == 3, "%v, traces %v", got, traces)
+	again, _, _ := GitAI([]File{sample[1], sample[0]}, commit)
+	testbed.Expect(t, string(again) == string(note), "the note depends on the order of the files")
+	none, _, _ := GitAI(sample[2:3], commit)
+	testbed.Expect(t, strings.HasPrefix(string(none), "---\n{"), "%s", none)
 }

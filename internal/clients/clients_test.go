@@ -60,9 +60,7 @@ func TestSetAndUnset(t *testing.T) {
 				for _, e := range edits {
 					want[e.Key], _ = canonical(e.Value)
 				}
-				if diff := cmp.Diff(want, doc); diff != "" {
-					t.Errorf("the entry: %s", diff)
-				}
+				testbed.Equal(t, cmp.Diff(want, doc), "", "the entry")
 				if strings.Contains(before, "\r\n") && strings.Count(after, "\n") != strings.Count(after, "\r\n") {
 					t.Errorf("line ends are mixed: %q", after)
 				}
@@ -107,9 +105,7 @@ func TestSetKeepsWhatUsersAdded(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, after)
 		}
 		gone, err := Unset(c.Format, after, Edit{At: c.At, Key: Server})
-		if err != nil || strings.Contains(gone, "resilient") {
-			t.Errorf("%s: %v\n%s", name, err, gone)
-		}
+		testbed.Expect(t, err == nil && !strings.Contains(gone, "resilient"), "%s: %v\n%s", name, err, gone)
 	}
 }
 
@@ -121,9 +117,7 @@ func TestApprove(t *testing.T) {
 		"{\"permissions\":{\"allow\":[\"a\"]}}",
 	} {
 		after, err := Set(JSON, before, []Edit{e})
-		if err != nil || !strings.Contains(after, e.Value.(string)) {
-			t.Errorf("%v:\n%s", err, after)
-		}
+		testbed.Expect(t, err == nil && strings.Contains(after, e.Value.(string)), "%v:\n%s", err, after)
 		if again, err := Set(JSON, after, []Edit{e}); err != nil || again != after {
 			t.Errorf("a second time: %v\n%s", err, again)
 		}
@@ -168,30 +162,23 @@ func TestRefused(t *testing.T) {
 	} {
 		c, _ := Find(one.client)
 		out, err := Set(c.Format, one.text, c.Edits(c.Files[0], setup))
-		if err == nil || one.want != nil && !errors.Is(err, one.want) {
-			t.Errorf("%.60q: %v\n%s", one.text, err, out)
-		}
+		testbed.Expect(t, err != nil && (one.want == nil || errors.Is(err, one.want)), "%.60q: %v\n%s", one.text, err, out)
 	}
 }
 
 func TestLines(t *testing.T) {
 	for _, before := range []string{"", "# A\n", "# A\n\ntext\n"} {
 		after, err := SetLines(before, "one\n")
-		if err != nil || !strings.HasPrefix(after, before) || !strings.Contains(after, "one\n") {
-			t.Errorf("%q %v", after, err)
-		}
+		testbed.Expect(t, err == nil && strings.HasPrefix(after, before) && strings.Contains(after, "one\n"), "%q %v", after, err)
 		newer, err := SetLines(after+"more\n", "two\n")
-		if err != nil || strings.Contains(newer, "one") || !strings.HasSuffix(newer, "more\n") {
-			t.Errorf("%q %v", newer, err)
-		}
+		testbed.Expect(t, err == nil && !strings.Contains(newer, "one") && strings.HasSuffix(newer, "more\n"), "%q %v", newer, err)
 		if gone, err := UnsetLines(after); err != nil || gone != before {
 			t.Errorf("%q became %q, %v", before, gone, err)
 		}
 	}
 	for _, text := range []string{begin, end, end + begin, begin + begin + end} {
-		if out, err := SetLines(text, "x\n"); !errors.Is(err, ErrByHand) {
-			t.Errorf("%q became %q", text, out)
-		}
+		out, err := SetLines(text, "x\n")
+		testbed.Expect(t, errors.Is(err, ErrByHand), "%q became %q", text, out)
 	}
 }
 
@@ -212,9 +199,7 @@ func FuzzJSON(f *testing.F) {
 		}
 		after, err := Set(JSON, text, c.Edits(c.Files[0], setup))
 		if err != nil {
-			if errors.Is(err, ErrByHand) {
-				t.Fatalf("%q: %v", text, err)
-			}
+			testbed.Require(t, !errors.Is(err, ErrByHand), "%q: %v", text, err)
 			return
 		}
 		if gone, err := Unset(JSON, after, Edit{At: c.At, Key: Server}); err != nil {
@@ -289,12 +274,8 @@ func TestHooks(t *testing.T) {
 	}, existing[JSON]...)
 	for i, before := range texts {
 		after, err := SetHooks(before, config)
-		if err != nil {
-			t.Fatalf("%d: %v", i, err)
-		}
-		if strings.Count(after, Program+" hook --host claude") != 8 || !within(before, after) {
-			t.Errorf("%d:\n%s", i, after)
-		}
+		testbed.NoErr(t, err, i)
+		testbed.Expect(t, strings.Count(after, Program+" hook --host claude") == 8 && within(before, after), "%d:\n%s", i, after)
 		if again, err := SetHooks(after, config); err != nil || again != after {
 			t.Errorf("%d: a second time: %v\n%s", i, err, cmp.Diff(after, again))
 		}
@@ -317,17 +298,13 @@ func TestHooks(t *testing.T) {
 func TestHooksInAGroup(t *testing.T) {
 	text := "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"command\": \"'/a b/" + Program + "' hook --host claude || exit 0\"}, {\"command\": \"mine\"}]}]}}\n"
 	gone, err := UnsetHooks(text)
-	if err != nil || gone != "{\"hooks\": {\"Stop\": [{\"hooks\": [ {\"command\": \"mine\"}]}]}}\n" {
-		t.Errorf("%v %s", err, gone)
-	}
+	testbed.Expect(t, err == nil && gone == "{\"hooks\": {\"Stop\": [{\"hooks\": [ {\"command\": \"mine\"}]}]}}\n", "%v %s", err, gone)
 	for _, command := range []string{"mine; " + Program + " hook --host claude || exit 0", Program + " hook --host claude && mine", "mine | " + Program + " hook --host claude", "mine hook --host claude"} {
 		text := "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"command\": \"" + command + "\"}]}]}}\n"
-		if out, err := UnsetHooks(text); err != nil || out != text {
-			t.Errorf("%s: %v %s", command, err, out)
-		}
-		if out, err := SetHooks(text, "{\"hooks\": {\"Stop\": [{\"command\": \""+Program+" hook --host x\"}]}}"); err != nil || !strings.Contains(out, command) {
-			t.Errorf("%s: %v %s", command, err, out)
-		}
+		out, err := UnsetHooks(text)
+		testbed.Expect(t, err == nil && out == text, "%s: %v %s", command, err, out)
+		out, err = SetHooks(text, "{\"hooks\": {\"Stop\": [{\"command\": \""+Program+" hook --host x\"}]}}")
+		testbed.Expect(t, err == nil && strings.Contains(out, command), "%s: %v %s", command, err, out)
 	}
 	for _, strange := range []string{"[]", "{\"hooks\": []}", "{\"hooks\": {\"Stop\": {}}}", "{\"hooks\": {\"Stop\": [[], 7, null, {\"hooks\": 7}, {\"command\": 7}]}}", "{"} {
 		if out, err := UnsetHooks(strange); err == nil && out != strange {

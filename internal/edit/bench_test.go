@@ -129,9 +129,7 @@ func TestHostile(t *testing.T) {
 			end := testbed.Within(t, 3*time.Second, "the search")
 			f := failure(t, c.text, Edit{Old: c.old, New: "x", Count: 2})
 			end()
-			if f.Reason != c.reason || f.Matches != c.matches {
-				t.Errorf("%s with %d matches, want %s with %d", f.Reason, f.Matches, c.reason, c.matches)
-			}
+			testbed.Expect(t, f.Reason == c.reason && f.Matches == c.matches, "%s with %d matches, want %s with %d", f.Reason, f.Matches, c.reason, c.matches)
 		})
 	}
 }

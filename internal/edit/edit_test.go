@@ -18,12 +18,8 @@ func failure(tb testing.TB, text string, edits ...Edit) *Failure {
 	tb.Helper()
 	out, n, err := edited(context.Background(), []byte(text), edits)
 	var f *Failure
-	if !errors.As(err, &f) {
-		tb.Fatalf("error %v of type %T, %d replacements", err, err, n)
-	}
-	if out != nil || n != 0 {
-		tb.Errorf("a failure with %d bytes and %d replacements", len(out), n)
-	}
+	testbed.Require(tb, errors.As(err, &f), "error %v of type %T, %d replacements", err, err, n)
+	testbed.Expect(tb, out == nil && n == 0, "a failure with %d bytes and %d replacements", len(out), n)
 	return f
 }
 
@@ -116,12 +112,8 @@ func TestApply(t *testing.T) {
 			in := []byte(c.in)
 			out, n, err := edited(context.Background(), in, c.edits)
 			testbed.NoErr(t, err)
-			if string(out) != c.out || n != c.n {
-				t.Errorf("%q with %d replacements, want %q with %d", out, n, c.out, c.n)
-			}
-			if string(in) != c.in {
-				t.Errorf("the content has become %q", in)
-			}
+			testbed.Expect(t, string(out) == c.out && n == c.n, "%q with %d replacements, want %q with %d", out, n, c.out, c.n)
+			testbed.Expect(t, string(in) == c.in, "the content has become %q", in)
 			if len(c.edits) == 1 && cap(out)-len(out) > 64+len(out)/7 {
 				t.Errorf("room for %d bytes in a result of %d", cap(out), len(out))
 			}
@@ -177,16 +169,13 @@ func TestFailures(t *testing.T) {
 	for _, c := range failureCases {
 		t.Run(c.name, func(t *testing.T) {
 			f := failure(t, c.in, c.edits...)
-			if f.Edit != c.edit || f.Reason != c.reason || f.Matches != c.matches || !slices.Equal(f.Lines, c.lines) {
-				t.Errorf("%+v, want edit %d, %s, %d matches on %v", *f, c.edit, c.reason, c.matches, c.lines)
-			}
+			testbed.Expect(t, f.Edit == c.edit && f.Reason == c.reason && f.Matches == c.matches && slices.Equal(f.Lines, c.lines),
+				"%+v, want edit %d, %s, %d matches on %v", *f, c.edit, c.reason, c.matches, c.lines)
 			want := fmt.Sprintf("edit %d: %s", c.edit, c.reason)
 			if c.edit == 0 {
 				want = "edits: " + c.reason
 			}
-			if f.Error() != want {
-				t.Errorf("%q, want %q", f.Error(), want)
-			}
+			testbed.Equal(t, f.Error(), want)
 		})
 	}
 }
@@ -198,9 +187,7 @@ func TestNoSharing(t *testing.T) {
 	for i := range out {
 		out[i] = '!'
 	}
-	if !bytes.Equal(in, []byte("a b c")) {
-		t.Errorf("the content has become %q", in)
-	}
+	testbed.Expect(t, bytes.Equal(in, []byte("a b c")), "the content has become %q", in)
 }
 
 // TestWorkOfEditsIsBounded: what edits go through is counted as the text grows,
@@ -216,9 +203,8 @@ func TestWorkOfEditsIsBounded(t *testing.T) {
 		list = append(list, Edit{Old: "a", New: "b", Count: -1}, Edit{Old: "b", New: "a", Count: -1})
 	}
 	_, _, err := edited(context.Background(), []byte("a"), list)
-	if f, ok := err.(*Failure); !ok || f.Reason != TooMuchWork || f.Edit < 30 || f.Edit > 40 {
-		t.Errorf("%v", err)
-	}
+	f, ok := err.(*Failure)
+	testbed.Expect(t, ok && f.Reason == TooMuchWork && f.Edit >= 30 && f.Edit <= 40, "%v", err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, _, err := edited(ctx, []byte("a"), list); err != context.Canceled {
@@ -276,9 +262,7 @@ func TestClosest(t *testing.T) {
 	for _, c := range closestCases {
 		t.Run(c.name, func(t *testing.T) {
 			f := failure(t, c.in, Edit{c.old, "new text", 1})
-			if f.Reason != OldStringNotFound {
-				t.Fatal(f)
-			}
+			testbed.Require(t, f.Reason == OldStringNotFound, "%v", f)
 			got := f.Closest
 			switch {
 			case c.line == 0:
@@ -311,9 +295,7 @@ func TestClosestInLongText(t *testing.T) {
 		old = strings.ReplaceAll(old, "\t// added\n", "")
 		old = strings.ReplaceAll(strings.ReplaceAll(old, "Panic!!", "return"), "\t", "  ")
 		c = closest(text, old)
-		if c == nil || c.Line != line || c.Why != DiffersInWhitespace {
-			t.Errorf("%d lines with other white space: %+v, want line %d", n, c, line)
-		}
+		testbed.Expect(t, c != nil && c.Line == line && c.Why == DiffersInWhitespace, "%d lines with other white space: %+v, want line %d", n, c, line)
 	}
 }
 

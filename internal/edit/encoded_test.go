@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // codec is the encoding of a charset as the library has it.
@@ -29,9 +31,7 @@ func codec(c *charset) encoding.Encoding {
 func encoded(t testing.TB, name, text string) []byte {
 	t.Helper()
 	out, err := codec(charsetOf(name)).NewEncoder().String(text)
-	if err != nil {
-		t.Fatalf("%s %q: %v", name, text, err)
-	}
+	testbed.NoErr(t, err, name, " ", text)
 	return []byte(out)
 }
 
@@ -337,9 +337,7 @@ func TestGuessNeverCorrupts(t *testing.T) {
 		}
 	}
 	t.Logf("%d made, %d refused", made, refused)
-	if made < 9*refused {
-		t.Errorf("%d made, %d refused", made, refused)
-	}
+	testbed.Expect(t, made >= 9*refused, "%d made, %d refused", made, refused)
 }
 
 func joinedLetters(t *testing.T, name, text string) (raw string, list []letter) {
@@ -386,9 +384,7 @@ func TestGuessOfASCII(t *testing.T) {
 			}
 		}
 	}
-	if made < 5000 {
-		t.Errorf("only %d edits", made)
-	}
+	testbed.Expect(t, made >= 5000, "only %d edits", made)
 }
 
 // TestEncodedCases are edits that have a certain outcome.
@@ -429,14 +425,11 @@ func TestEncodedCases(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := Apply(context.Background(), []byte(c.raw), []Edit{c.edit}, c.encoding)
 			if c.reason != "" {
-				if f, ok := err.(*Failure); !ok || f.Reason != c.reason {
-					t.Errorf("%v % x", err, got.Content)
-				}
+				f, ok := err.(*Failure)
+				testbed.Expect(t, ok && f.Reason == c.reason, "%v % x", err, got.Content)
 				return
 			}
-			if err != nil || string(got.Content) != c.want || got.Encoding != c.used {
-				t.Errorf("%v % x as %q", err, got.Content, got.Encoding)
-			}
+			testbed.Expect(t, err == nil && string(got.Content) == c.want && got.Encoding == c.used, "%v % x as %q", err, got.Content, got.Encoding)
 		})
 	}
 }

@@ -83,14 +83,11 @@ func verify(t *testing.T, in string, edits []Edit, want string, n int, reason st
 	t.Helper()
 	out, m, err := edited(context.Background(), []byte(in), edits)
 	if reason != "" {
-		if f, ok := err.(*Failure); !ok || f.Reason != reason {
-			t.Fatalf("%q %q: %v, want %s", in, edits, err, reason)
-		}
+		f, ok := err.(*Failure)
+		testbed.Require(t, ok && f.Reason == reason, "%q %q: %v, want %s", in, edits, err, reason)
 		return
 	}
-	if err != nil || string(out) != want || m != n {
-		t.Fatalf("%q %q: %q, %d, %v, want %q, %d", in, edits, out, m, err, want, n)
-	}
+	testbed.Require(t, err == nil && string(out) == want && m == n, "%q %q: %q, %d, %v, want %q, %d", in, edits, out, m, err, want, n)
 }
 
 // TestModel compares random edits with the model: of a file with LF, and of the
@@ -126,25 +123,18 @@ func TestMixed(t *testing.T) {
 		want, n, reason := model(lineFeeds(in), []Edit{e})
 		out, m, err := edited(context.Background(), []byte(in), []Edit{e})
 		if reason != "" {
-			if f, ok := err.(*Failure); !ok || f.Reason != reason {
-				t.Fatalf("%q %q: %v, want %s", in, e, err, reason)
-			}
+			f, ok := err.(*Failure)
+			testbed.Require(t, ok && f.Reason == reason, "%q %q: %v, want %s", in, e, err, reason)
 			continue
 		}
-		if err != nil || m != n || lineFeeds(string(out)) != want {
-			t.Fatalf("%q %q: %q, %d, %v", in, e, out, m, err)
-		}
+		testbed.Require(t, err == nil && m == n && lineFeeds(string(out)) == want, "%q %q: %q, %d, %v", in, e, out, m, err)
 		start, _, _ := newSearch(e.Old, true).after([]byte(in), 0)
-		if !strings.HasPrefix(string(out), in[:start]) {
-			t.Fatalf("%q %q: %q begins otherwise", in, e, out)
-		}
+		testbed.Require(t, strings.HasPrefix(string(out), in[:start]), "%q %q: %q begins otherwise", in, e, out)
 		if n > 1 {
 			continue
 		}
 		_, end, _ := newSearch(e.Old, true).after([]byte(in), 0)
-		if !strings.HasSuffix(string(out), in[end:]) {
-			t.Fatalf("%q %q: %q ends otherwise", in, e, out)
-		}
+		testbed.Require(t, strings.HasSuffix(string(out), in[end:]), "%q %q: %q ends otherwise", in, e, out)
 	}
 }
 
@@ -158,13 +148,9 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, old, new string, count int) {
 		before := string(in)
 		out, n, err := edited(context.Background(), in, []Edit{{old, new, count}})
-		if string(in) != before {
-			t.Fatal("the content has changed")
-		}
+		testbed.MustEqual(t, string(in), before, "the content has changed")
 		if fail, ok := err.(*Failure); err != nil {
-			if !ok || fail.Reason == "" || out != nil || n != 0 || len(fail.Lines) != min(fail.Matches, maxLines) {
-				t.Fatalf("%#v with %q", err, out)
-			}
+			testbed.Require(t, ok && fail.Reason != "" && out == nil && n == 0 && len(fail.Lines) == min(fail.Matches, maxLines), "%#v with %q", err, out)
 			if c := fail.Closest; c != nil && (c.Line < 1 || c.Line > 1+bytes.Count(in, []byte("\n")) || c.Similarity <= 0.5 || c.Similarity >= 1 || c.Why == "") {
 				t.Fatalf("%+v", *c)
 			}
@@ -187,22 +173,18 @@ func fuzzLF(t *testing.T, in string, e Edit, out string, n int, err error) {
 	}
 	c := strings.Count(in, e.Old)
 	fits := c > 0 && (e.Count == -1 || e.Count == c)
-	if fits != (err == nil) {
-		t.Fatalf("%d matches: %v", c, err)
-	}
+	testbed.Require(t, fits == (err == nil), "%d matches: %v", c, err)
 	if !fits {
 		return
 	}
-	if want := strings.ReplaceAll(in, e.Old, e.New); out != want || n != c {
-		t.Fatalf("%q with %d, want %q with %d", out, n, want, c)
-	}
+	want := strings.ReplaceAll(in, e.Old, e.New)
+	testbed.Require(t, out == want && n == c, "%q with %d, want %q with %d", out, n, want, c)
 	if c != 1 || strings.Contains(e.New, "\r") || strings.HasPrefix(out, bom) || e.New == "" || strings.Count(out, e.New) != 1 {
 		return
 	}
 	if back := mustApply(t, []byte(out), Edit{e.New, e.Old, 1}); string(back) != in {
 		// The only match of New need not be where Old was: "ab" → "ba" in "aab".
-		if i := strings.Index(in, e.Old); strings.Index(out, e.New) == i {
-			t.Fatalf("back to %q from %q", back, out)
-		}
+		i := strings.Index(in, e.Old)
+		testbed.Require(t, strings.Index(out, e.New) != i, "back to %q from %q", back, out)
 	}
 }

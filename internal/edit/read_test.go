@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestReadSweep reads random bytes in every encoding: the text is the one that
@@ -67,9 +69,7 @@ func TestReadAndEdit(t *testing.T) {
 			t.Logf("%s is one of %v", s.name, f.Encodings)
 			got, err = Read(raw, s.name)
 		}
-		if err != nil || got.Text != s.text || got.Encoding != s.name {
-			t.Errorf("%s: %q in %s, %v", s.name, got.Text, got.Encoding, err)
-		}
+		testbed.Expect(t, err == nil && got.Text == s.text && got.Encoding == s.name, "%s: %q in %s, %v", s.name, got.Text, got.Encoding, err)
 	}
 	read, edited := 0, 0
 	for range 20_000 {
@@ -93,15 +93,11 @@ func TestReadAndEdit(t *testing.T) {
 		if err != nil || out.Encoding == "ascii" {
 			continue
 		}
-		if out.Encoding != got.Encoding {
-			t.Fatalf("%s %q is read as %q in %s and edited in %s", s.name, text, got.Text, got.Encoding, out.Encoding)
-		}
+		testbed.Require(t, out.Encoding == got.Encoding, "%s %q is read as %q in %s and edited in %s", s.name, text, got.Text, got.Encoding, out.Encoding)
 		edited++
 	}
 	t.Logf("%d read, %d edited", read, edited)
-	if read < 10_000 || edited < read*8/10 {
-		t.Errorf("%d read, %d edited", read, edited)
-	}
+	testbed.Expect(t, read >= 10_000 && edited >= read*8/10, "%d read, %d edited", read, edited)
 }
 
 // TestReadCases are contents with a certain reading.
@@ -126,9 +122,7 @@ func TestReadCases(t *testing.T) {
 	} {
 		got, err := Read([]byte(c.raw), c.encoding)
 		if f, ok := err.(*Failure); ok {
-			if f.Reason != c.used {
-				t.Errorf("%s: %v", c.name, f)
-			}
+			testbed.Expect(t, f.Reason == c.used, "%s: %v", c.name, f)
 		} else if got.Text != c.want || got.Encoding != c.used {
 			t.Errorf("%s: %q in %q", c.name, got.Text, got.Encoding)
 		}

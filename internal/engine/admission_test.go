@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestAdmission: commits beyond the limit wait for others to end, in their order; one that
@@ -31,9 +33,7 @@ func TestAdmission(t *testing.T) {
 		}
 		first()
 		synctest.Wait()
-		if len(in) > 0 {
-			t.Error("a commit of many files goes on beside another one")
-		}
+		testbed.Expect(t, len(in) == 0, "a commit of many files goes on beside another one")
 		second()
 		if one, two := <-in, <-in; one != 0 || two != 1 || time.Since(began) != time.Second {
 			t.Errorf("%d and %d went on, the second one after %v", one, two, time.Since(began))
@@ -47,9 +47,8 @@ func TestAdmission(t *testing.T) {
 		}
 		late()
 		all()
-		if s.admission.used != 0 || len(s.admission.waiting) != 0 {
-			t.Errorf("%d units are used, %d commits wait", s.admission.used, len(s.admission.waiting))
-		}
+		testbed.Expect(t, s.admission.used == 0 && len(s.admission.waiting) == 0,
+			"%d units are used, %d commits wait", s.admission.used, len(s.admission.waiting))
 		cancel()
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // syncs is a directory, and the files in it, that records when flushes of it begin.
@@ -78,15 +79,13 @@ func TestFlushesStartAfterTheirCallers(t *testing.T) {
 							}
 							time.Sleep(time.Duration(w) * 7 * time.Microsecond)
 							asked := clock.Add(1)
-							if err := q.do(list...); err != want {
-								t.Errorf("%v, want %v", err, want)
-							}
+							err := q.do(list...)
+							testbed.Expect(t, err == want, "%v, want %v", err, want)
 							shared.mu.Lock()
 							last := shared.begun[len(shared.begun)-1]
 							shared.mu.Unlock()
-							if len(mine.begun) != 1 || mine.begun[0] < asked || last < asked {
-								t.Errorf("asked at %d, flushed at %v and %d", asked, mine.begun, last)
-							}
+							testbed.Expect(t, len(mine.begun) == 1 && mine.begun[0] >= asked && last >= asked,
+								"asked at %d, flushed at %v and %d", asked, mine.begun, last)
 						}
 					})
 				}
@@ -134,9 +133,8 @@ func TestFlushesAfterAPanic(t *testing.T) {
 			t.Errorf("%d panics, %d errors", panicked.Load(), failed.Load())
 		}
 		q.disk = disk
-		if err := q.do(&syncs{clock: &clock}); err != nil {
-			t.Error(err)
-		}
+		err := q.do(&syncs{clock: &clock})
+		testbed.Expect(t, err == nil, "%v", err)
 	})
 }
 
@@ -155,12 +153,9 @@ func TestFlushesDoNotWait(t *testing.T) {
 			q.begin()
 		}
 		began := time.Now()
-		if err := q.do(&syncs{clock: &clock}); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(began); took > gatherTime+2*time.Millisecond {
-			t.Errorf("%v", took)
-		}
+		testbed.NoErr(t, q.do(&syncs{clock: &clock}))
+		took := time.Since(began)
+		testbed.Expect(t, took <= gatherTime+2*time.Millisecond, "%v", took)
 		for range 100 {
 			q.end()
 		}

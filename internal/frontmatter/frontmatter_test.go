@@ -58,9 +58,7 @@ func TestSplit(t *testing.T) {
 		{"---\na: 1\n --- \n--- x\n", "", "", frontmatter.Unterminated},
 	} {
 		yaml, body, err := frontmatter.Split([]byte(c.doc))
-		if string(yaml) != c.yaml || string(body) != c.body || !errors.Is(err, c.err) {
-			t.Errorf("%q: %q, %q, %v", c.doc, yaml, body, err)
-		}
+		testbed.Expect(t, string(yaml) == c.yaml && string(body) == c.body && errors.Is(err, c.err), "%q: %q, %q, %v", c.doc, yaml, body, err)
 	}
 }
 
@@ -115,12 +113,8 @@ func TestDecodeTemplate(t *testing.T) {
 		"extra", pairs("unknown", pairs("deep", true)))
 	for name, text := range map[string]string{"LF": template, "CRLF": strings.ReplaceAll(template, "\n", "\r\n")} {
 		got, err := frontmatter.Decode([]byte(text))
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s:\n%s", name, diff)
-		}
+		testbed.NoErr(t, err, name)
+		testbed.Equal(t, cmp.Diff(want, got), "", name)
 	}
 }
 
@@ -154,9 +148,7 @@ func TestDecode(t *testing.T) {
 	} {
 		got, err := frontmatter.Decode([]byte(in))
 		if want == nil {
-			if !errors.Is(err, frontmatter.InvalidYAML) {
-				t.Errorf("%q: %v, %v", in, got, err)
-			}
+			testbed.Expect(t, errors.Is(err, frontmatter.InvalidYAML), "%q: %v, %v", in, got, err)
 			continue
 		}
 		if err != nil {
@@ -265,13 +257,10 @@ func TestEncode(t *testing.T) {
 		"dash", "- x", "hash", "a #b", "colon", "a: b", "quote", "say \"hi\"", "merge", "<<",
 		"list", []any{"a", []any{num("1"), nil}, pairs("k", "v", "w", []any{}), pairs()}, "map", pairs("in", pairs("deep", "x")), "null map", (*frontmatter.Map)(nil))
 	got := testbed.Must(frontmatter.Encode(m))(t)
-	if diff := cmp.Diff(encoded, string(got)); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(encoded, string(got)), "")
 	for _, empty := range []*frontmatter.Map{nil, {}} {
-		if got, err := frontmatter.Encode(empty); string(got) != "{}\n" || err != nil {
-			t.Errorf("%q, %v", got, err)
-		}
+		got, err := frontmatter.Encode(empty)
+		testbed.Expect(t, string(got) == "{}\n" && err == nil, "%q, %v", got, err)
 	}
 }
 
@@ -294,16 +283,13 @@ func TestEncodeRefuses(t *testing.T) {
 		"size": {strings.Repeat("x", frontmatter.MaxSize), frontmatter.TooLarge}, "count": {many, frontmatter.TooLarge},
 	} {
 		got, err := frontmatter.Join(pairs("k", c.value), nil)
-		if got != nil || !errors.Is(err, c.want) || len(err.Error()) > 300 {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		testbed.Expect(t, got == nil && errors.Is(err, c.want) && len(err.Error()) <= 300, "%s: %q, %v", name, got, err)
 		if _, err := json.Marshal(pairs("k", c.value)); c.want == frontmatter.NotEncodable && err == nil {
 			t.Errorf("%s: JSON accepts it", name)
 		}
 	}
-	if _, err := frontmatter.Encode(pairs("k", deep.([]any)[0])); err != nil {
-		t.Errorf("depth %d: %v", frontmatter.MaxDepth, err)
-	}
+	_, err := frontmatter.Encode(pairs("k", deep.([]any)[0]))
+	testbed.Expect(t, err == nil, "depth %d: %v", frontmatter.MaxDepth, err)
 }
 
 // FuzzLinear: splitting, reading and writing front matter takes work in
@@ -369,9 +355,8 @@ func TestEveryRefusalHasAPlace(t *testing.T) {
 		}
 	}
 	_, err := frontmatter.Decode([]byte(strings.Repeat("a", frontmatter.MaxSize+1)))
-	if _, _, message := placeOf(err); !errors.Is(err, frontmatter.TooLarge) || !strings.Contains(message, "1048576 bytes") {
-		t.Errorf("size: %v", err)
-	}
+	_, _, message := placeOf(err)
+	testbed.Expect(t, errors.Is(err, frontmatter.TooLarge) && strings.Contains(message, "1048576 bytes"), "size: %v", err)
 }
 
 // nestedBy is a mapping in a mapping, and so on.
@@ -398,29 +383,22 @@ func TestMap(t *testing.T) {
 	m.Set("a", 2)
 	m.Set("c", nil)
 	m.Set("b", 3) // keeps its place
-	if diff := cmp.Diff([]string{"b", "a", "c"}, m.Keys()); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff([]string{"b", "a", "c"}, m.Keys()), "")
 	m.Keys()[0] = "changed"
-	if v, ok := m.Get("b"); v != 3 || !ok {
-		t.Error(v, ok)
-	}
-	if v, ok := m.Get("c"); v != nil || !ok {
-		t.Error(v, ok)
-	}
+	v, ok := m.Get("b")
+	testbed.Expect(t, v == 3 && ok, "%v %v", v, ok)
+	v, ok = m.Get("c")
+	testbed.Expect(t, v == nil && ok, "%v %v", v, ok)
 	m.Delete("a")
 	m.Set("a", 4) // comes last now
-	if diff := cmp.Diff([]string{"b", "c", "a"}, m.Keys()); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff([]string{"b", "c", "a"}, m.Keys()), "")
 	if _, ok := m.Get("x"); ok || m.Len() != 3 {
 		t.Error("x is there, or", m.Len())
 	}
 	var none *frontmatter.Map
 	none.Delete("a")
-	if _, ok := none.Get("a"); ok || none.Len() != 0 || none.Keys() != nil || !none.Equal(pairs()) {
-		t.Error("a nil Map is not empty")
-	}
+	_, ok = none.Get("a")
+	testbed.Expect(t, !ok && none.Len() == 0 && none.Keys() == nil && none.Equal(pairs()), "a nil Map is not empty")
 }
 
 func TestEqual(t *testing.T) {
@@ -436,9 +414,7 @@ func TestEqual(t *testing.T) {
 		"deep":    {pairs("x", 1, "y", []any{nil, "s", true, pairs("z", 2.5)}), false},
 		"shorter": {pairs("x", 1), false},
 	} {
-		if a.Equal(c.b) != c.want || c.b.Equal(a) != c.want {
-			t.Error(name)
-		}
+		testbed.Expect(t, a.Equal(c.b) == c.want && c.b.Equal(a) == c.want, "%v", name)
 	}
 }
 
@@ -447,13 +423,10 @@ func TestJSON(t *testing.T) {
 	var m frontmatter.Map
 	testbed.NoErr(t, json.Unmarshal([]byte(text), &m))
 	got, err := m.MarshalJSON()
-	if err != nil || string(got) != text {
-		t.Errorf("%s\n%s\n%v", got, text, err)
-	}
+	testbed.Expect(t, err == nil && string(got) == text, "%s\n%s\n%v", got, text, err)
 	outer, err := json.Marshal(map[string]any{"m": &m, "n": (*frontmatter.Map)(nil)})
-	if err != nil || !strings.Contains(string(outer), `"z":1.10,"a":[1e5,-0,`) || !strings.HasSuffix(string(outer), `"n":null}`) {
-		t.Errorf("%s, %v", outer, err)
-	}
+	testbed.Expect(t, err == nil && strings.Contains(string(outer), `"z":1.10,"a":[1e5,-0,`) && strings.HasSuffix(string(outer), `"n":null}`),
+		"%s, %v", outer, err)
 	if err := json.Unmarshal([]byte("null"), &m); err != nil || m.Len() != 4 {
 		t.Error(err, m.Len())
 	}
@@ -465,9 +438,7 @@ func TestJSON(t *testing.T) {
 		`[]`, `"x"`, `1`, `{"a":1,"a":2}`, `{"a":{"b":1,"\u0062":2}}`, `{"a":"\ud800"}`, `{"a":"\udc00"}`, `{"a":"\ud83d\u0041"}`, `{"\ud800x":1}`,
 		"{\"a\":\"\xff\"}", deep(frontmatter.MaxDepth + 1), `{"a":1`, `{"a"}`, ``, `{} {}`,
 	} {
-		if err := m.UnmarshalJSON([]byte(bad)); err == nil {
-			t.Errorf("%s is accepted", bad)
-		}
+		testbed.Expect(t, m.UnmarshalJSON([]byte(bad)) != nil, "%s is accepted", bad)
 	}
 	if err := m.UnmarshalJSON([]byte(`{"a":"\\ud800 \ud83d\ude00"}`)); err != nil {
 		t.Error(err)
@@ -508,17 +479,14 @@ func TestHostileShapes(t *testing.T) {
 	} {
 		end := testbed.Within(t, 10*time.Second, name)
 		m, err := frontmatter.Decode([]byte(text))
-		if m != nil || err == nil || !strings.Contains(err.Error(), string(frontmatter.TooLarge)) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testbed.Expect(t, m == nil && err != nil && strings.Contains(err.Error(), string(frontmatter.TooLarge)), "%s: %v", name, err)
 		end()
 	}
 	for name, text := range map[string]string{
 		"64 keys": nested(64), "brackets": "a: " + strings.Repeat("[", 63) + strings.Repeat("]", 63),
 		"entries": entries(frontmatter.MaxMembers), "items": "a:\n" + strings.Repeat("- a\n", 9000),
 	} {
-		if _, err := frontmatter.Decode([]byte(text)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := frontmatter.Decode([]byte(text))
+		testbed.Expect(t, err == nil, "%s: %v", name, err)
 	}
 }

@@ -91,28 +91,17 @@ func TestRoundTrip(t *testing.T) {
 		m, body := randomMap(r, 0), randomBody(r)
 		name := fmt.Sprintf("seed %d, round %d", seed, round)
 		doc, err := frontmatter.Join(m, body)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		testbed.NoErr(t, err, name)
 		again, err := frontmatter.Join(m, body)
-		if err != nil || !bytes.Equal(doc, again) {
-			t.Fatalf("%s: not deterministic: %v", name, err)
-		}
+		testbed.Require(t, err == nil && bytes.Equal(doc, again), "%s: not deterministic: %v", name, err)
 		yaml, gotBody, err := frontmatter.Split(doc)
-		if err != nil || !bytes.Equal(body, gotBody) {
-			t.Fatalf("%s: body %q, want %q, %v", name, gotBody, body, err)
-		}
+		testbed.Require(t, err == nil && bytes.Equal(body, gotBody), "%s: body %q, want %q, %v", name, gotBody, body, err)
 		got, err := frontmatter.Decode(yaml)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, yaml)
-		}
-		if diff := cmp.Diff(m, got); diff != "" {
-			t.Fatalf("%s:\n%s\n%s", name, diff, yaml)
-		}
+		testbed.Require(t, err == nil, "%s: %v\n%s", name, err, yaml)
+		diff := cmp.Diff(m, got)
+		testbed.Require(t, diff == "", "%s:\n%s\n%s", name, diff, yaml)
 		text, err := json.Marshal(m)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		testbed.NoErr(t, err, name)
 		var read frontmatter.Map
 		if err := json.Unmarshal(text, &read); err != nil || !read.Equal(m) {
 			t.Fatalf("%s: %v\n%s", name, err, text)
@@ -130,13 +119,9 @@ func TestSplitJoinBodies(t *testing.T) {
 	} {
 		doc := testbed.Must(frontmatter.Join(m, []byte(body)))(t)
 		yaml, got, err := frontmatter.Split(doc)
-		if err != nil || string(got) != body {
-			t.Errorf("body %q became %q, %v", body, got, err)
-		}
+		testbed.Expect(t, err == nil && string(got) == body, "body %q became %q, %v", body, got, err)
 		back, err := frontmatter.Decode(yaml)
-		if err != nil || !back.Equal(m) {
-			t.Errorf("%q: %v, %v", body, back, err)
-		}
+		testbed.Expect(t, err == nil && back.Equal(m), "%q: %v, %v", body, back, err)
 	}
 }
 
@@ -154,14 +139,10 @@ func FuzzSplit(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.HasSuffix(doc, body) || !bytes.Contains(doc, yaml) {
-			t.Fatalf("%q: %q, %q", doc, yaml, body)
-		}
+		testbed.Require(t, bytes.HasSuffix(doc, body) && bytes.Contains(doc, yaml), "%q: %q, %q", doc, yaml, body)
 		again := append(append([]byte("---\n"), yaml...), "---\n"...)
 		yaml2, body2, err := frontmatter.Split(append(again, body...))
-		if err != nil || !bytes.Equal(yaml, yaml2) || !bytes.Equal(body, body2) {
-			t.Fatalf("%q: %q, %q, %v", doc, yaml2, body2, err)
-		}
+		testbed.Require(t, err == nil && bytes.Equal(yaml, yaml2) && bytes.Equal(body, body2), "%q: %q, %q, %v", doc, yaml2, body2, err)
 	})
 }
 
@@ -184,16 +165,12 @@ func FuzzDecode(f *testing.F) {
 		if errors.Is(err, frontmatter.TooLarge) {
 			return
 		}
-		if err != nil {
-			t.Fatalf("%q: %v", yaml, err)
-		}
+		testbed.Require(t, err == nil, "%q: %v", yaml, err)
 		if back, err := frontmatter.Decode(text); err != nil || !back.Equal(m) {
 			t.Fatalf("%q became %q: %v", yaml, text, err)
 		}
 		data, err := json.Marshal(m)
-		if err != nil {
-			t.Fatalf("%q: %v", yaml, err)
-		}
+		testbed.Require(t, err == nil, "%q: %v", yaml, err)
 		var read frontmatter.Map
 		if err := json.Unmarshal(data, &read); err != nil || !read.Equal(m) {
 			t.Fatalf("%q became %q: %v", yaml, data, err)
@@ -217,9 +194,8 @@ func FuzzEncode(f *testing.F) {
 			t.Fatalf("%q %q: %v", a, b, err)
 		}
 		if err == nil {
-			if _, _, err := frontmatter.Split(append([]byte("---\n"), yaml...)); err == nil {
-				t.Fatalf("%q %q: %q holds a delimiter", a, b, yaml)
-			}
+			_, _, err := frontmatter.Split(append([]byte("---\n"), yaml...))
+			testbed.Require(t, err != nil, "%q %q: %q holds a delimiter", a, b, yaml)
 		}
 	})
 }
@@ -231,12 +207,9 @@ func checkError(t *testing.T, err error) {
 	switch {
 	case errors.Is(err, frontmatter.NotMapping), errors.Is(err, frontmatter.TooLarge):
 	case errors.As(err, &syntax) && errors.Is(err, frontmatter.InvalidYAML):
-		if syntax.Message == "" || strings.Count(syntax.Message, "\n") > 2 || len(syntax.Message) > 300 || syntax.Line < 0 {
-			t.Fatalf("%+v", syntax)
-		}
-		if strings.Contains(syntax.Message, "the parser failed") {
-			t.Fatalf("a panic: %s", syntax.Message)
-		}
+		testbed.Require(t, syntax.Message != "" && strings.Count(syntax.Message, "\n") <= 2 && len(syntax.Message) <= 300 && syntax.Line >= 0,
+			"%+v", syntax)
+		testbed.Require(t, !strings.Contains(syntax.Message, "the parser failed"), "a panic: %s", syntax.Message)
 	default:
 		t.Fatalf("another error: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // found is a finding with a fingerprint of its own.
@@ -40,13 +41,10 @@ func TestFingerprintsAreExactWithinTheBound(t *testing.T) {
 				model[n] = true
 			}
 		}
-		if got := p.Marked(found(n, scan.Likely)); got != model[n] {
-			t.Fatalf("step %d: %d is marked: %v, want %v", i, n, got, model[n])
-		}
+		got := p.Marked(found(n, scan.Likely))
+		testbed.Require(t, got == model[n], "step %d: %d is marked: %v, want %v", i, n, got, model[n])
 	}
-	if len(p.marks) != len(model) {
-		t.Errorf("%d are held, want %d", len(p.marks), len(model))
-	}
+	testbed.Expect(t, len(p.marks) == len(model), "%d are held, want %d", len(p.marks), len(model))
 }
 
 // TestFingerprintsAreBounded: a secret beyond the bound is never taken for an old one,
@@ -57,21 +55,15 @@ func TestFingerprintsAreBounded(t *testing.T) {
 	for i := range uint64(2 * maxFingerprints) {
 		p.Add(found(i, scan.Info))
 	}
-	if len(p.marks) != maxFingerprints/2 {
-		t.Errorf("addresses fill %d places", len(p.marks))
-	}
+	testbed.Expect(t, len(p.marks) == maxFingerprints/2, "addresses fill %d places", len(p.marks))
 	key := found(1<<40, scan.Confirmed)
 	p.Add(key)
 	p.Mark(key)
-	if !p.Marked(key) {
-		t.Error("a key is not found after addresses")
-	}
+	testbed.Expect(t, p.Marked(key), "a key is not found after addresses")
 	for i := range uint64(2 * maxFingerprints) {
 		p.Add(found(1<<41+i, scan.Confirmed))
 	}
-	if len(p.marks) != maxFingerprints {
-		t.Errorf("%d are held", len(p.marks))
-	}
+	testbed.Equal(t, len(p.marks), maxFingerprints, "are held")
 	beyond := found(1<<41+2*maxFingerprints-1, scan.Confirmed)
 	if p.Mark(beyond); p.Marked(beyond) {
 		t.Error("what is beyond the bound counts as old")

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestExportedNamesAreExplained: what go doc shows of the packages that others
@@ -104,9 +106,7 @@ func TestMethodsDocumentTheirErrors(t *testing.T) {
 			}
 		}
 	}
-	if calls < 45 {
-		t.Errorf("only %d calls were found", calls)
-	}
+	testbed.Expect(t, calls >= 45, "only %d calls were found", calls)
 }
 
 // TestEveryPackageHasAComment: also those that only this module imports.
@@ -130,7 +130,5 @@ func TestEveryPackageHasAComment(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || found < 35 {
-		t.Errorf("%d packages, %v", found, err)
-	}
+	testbed.Expect(t, err == nil && found >= 35, "%d packages, %v", found, err)
 }

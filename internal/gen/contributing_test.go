@@ -23,9 +23,7 @@ import (
 func declared(t *testing.T) (names map[string]bool, tests []string) {
 	t.Helper()
 	d := declarations()
-	if d.err != nil || len(d.names) < 1000 || len(d.tests) < 500 {
-		t.Fatalf("%d names, %d tests, %v", len(d.names), len(d.tests), d.err)
-	}
+	testbed.Require(t, d.err == nil && len(d.names) >= 1000 && len(d.tests) >= 500, "%d names, %d tests, %v", len(d.names), len(d.tests), d.err)
 	return d.names, d.tests
 }
 
@@ -121,9 +119,7 @@ func TestContributingNamesWhatExists(t *testing.T) {
 			t.Errorf("CONTRIBUTING.md: there is no %s", span)
 		}
 	}
-	if found < 150 {
-		t.Errorf("only %d names were found", found)
-	}
+	testbed.Expect(t, found >= 150, "only %d names were found", found)
 }
 
 // A run of tests that a page shows, and what it selects.
@@ -163,9 +159,7 @@ func TestCommandsSelectTests(t *testing.T) {
 			}
 		}
 	}
-	if found < 15 {
-		t.Errorf("only %d selections were found", found)
-	}
+	testbed.Expect(t, found >= 15, "only %d selections were found", found)
 }
 
 func fenced(p page) []string {
@@ -183,19 +177,13 @@ func fenced(p page) []string {
 func TestExamplesAreShownAndChecked(t *testing.T) {
 	text := pages(t)["README.md"].prose
 	programs, err := filepath.Glob(filepath.Join(repository, "examples", "*", "main.go"))
-	if err != nil || len(programs) < 9 {
-		t.Fatalf("%d examples, %v", len(programs), err)
-	}
+	testbed.Require(t, err == nil && len(programs) >= 9, "%d examples, %v", len(programs), err)
 	compared := regexp.MustCompile(`cmp\.Diff\(want, (got|out\.String\(\))\)`)
 	for _, name := range programs {
 		dir := filepath.Base(filepath.Dir(name))
-		if !strings.Contains(text, "`go run ./examples/"+dir+"`") {
-			t.Errorf("README.md does not show examples/%s", dir)
-		}
+		testbed.Expect(t, strings.Contains(text, "`go run ./examples/"+dir+"`"), "README.md does not show examples/%s", dir)
 		test, err := os.ReadFile(filepath.Join(filepath.Dir(name), "main_test.go"))
-		if err != nil || !compared.Match(test) {
-			t.Errorf("no test compares the output of examples/%s: %v", dir, err)
-		}
+		testbed.Expect(t, err == nil && compared.Match(test), "no test compares the output of examples/%s: %v", dir, err)
 	}
 }
 
@@ -231,9 +219,7 @@ func TestPagesNameCodeThatExists(t *testing.T) {
 			}
 		}
 	}
-	if found < 80 {
-		t.Errorf("only %d names were found", found)
-	}
+	testbed.Expect(t, found >= 80, "only %d names were found", found)
 }
 
 // TestDependenciesHaveTheirReason: the table of dependencies in CONTRIBUTING.md lists
@@ -250,7 +236,6 @@ func TestDependenciesHaveTheirReason(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^\| (\S+\.\S+) \| .+ \| .+ \| .+ \|$`).FindAllStringSubmatch(table, -1) {
 		listed = append(listed, m[1])
 	}
-	if len(required) == 0 || !slices.Equal(required, listed) {
-		t.Errorf("go.mod requires\n%s\nthe table has\n%s", strings.Join(required, "\n"), strings.Join(listed, "\n"))
-	}
+	testbed.Expect(t, len(required) != 0 && slices.Equal(required, listed),
+		"go.mod requires\n%s\nthe table has\n%s", strings.Join(required, "\n"), strings.Join(listed, "\n"))
 }

@@ -57,9 +57,7 @@ func pages(t *testing.T) map[string]page {
 		}
 		return nil
 	})
-	if err != nil || len(out) < 15 {
-		t.Fatalf("%d pages, %v", len(out), err)
-	}
+	testbed.Require(t, err == nil && len(out) >= 15, "%d pages, %v", len(out), err)
 	return out
 }
 
@@ -105,15 +103,12 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				t.Errorf("%s: %s is not there", name, m[1])
 			} else if hasAnchor {
 				anchors++
-				if other, ok := all[file]; !ok || !slices.Contains(headings(other), anchor) {
-					t.Errorf("%s: %s has no heading #%s", name, file, anchor)
-				}
+				other, ok := all[file]
+				testbed.Expect(t, ok && slices.Contains(headings(other), anchor), "%s: %s has no heading #%s", name, file, anchor)
 			}
 		}
 	}
-	if found < 50 || anchors == 0 {
-		t.Errorf("only %d links and %d anchors were found", found, anchors)
-	}
+	testbed.Expect(t, found >= 50 && anchors != 0, "only %d links and %d anchors were found", found, anchors)
 }
 
 // headings are the anchors of a page, as its host makes them.
@@ -138,14 +133,11 @@ func TestJSONBlocksParse(t *testing.T) {
 			}
 			n++
 			var doc any
-			if err := json.Unmarshal([]byte(b.text), &doc); err != nil {
-				t.Errorf("%s:%d: %v", name, b.line, err)
-			}
+			err := json.Unmarshal([]byte(b.text), &doc)
+			testbed.Expect(t, err == nil, "%s:%d: %v", name, b.line, err)
 		}
 	}
-	if n < 10 {
-		t.Errorf("only %d blocks were found", n)
-	}
+	testbed.Expect(t, n >= 10, "only %d blocks were found", n)
 }
 
 // around is the text around the pieces of Go on a page that are no whole
@@ -209,26 +201,21 @@ func TestGoBlocksCompile(t *testing.T) {
 			packages = append(packages, "./"+at)
 		}
 	}
-	if len(packages) < 3 {
-		t.Fatalf("only %d blocks were found", len(packages))
-	}
+	testbed.Require(t, len(packages) >= 3, "only %d blocks were found", len(packages))
 	data := testbed.Must(json.Marshal(map[string]any{"Replace": overlay}))(t)
 	list := filepath.Join(dir, "overlay.json")
 	testbed.NoErr(t, os.WriteFile(list, data, 0o644))
 	cmd := exec.Command("go", append([]string{"build", "-overlay", list}, packages...)...)
 	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	testbed.Expect(t, err == nil, "%v\n%s", err, out)
 }
 
 // TestServerPageShowsEveryTool checks that the table of tools is complete.
 func TestServerPageShowsEveryTool(t *testing.T) {
 	text := pages(t)["docs/mcp.md"].prose
 	for _, tool := range mcpserver.Table() {
-		if !strings.Contains(text, "`rw_"+tool.Name+"`") {
-			t.Errorf("docs/mcp.md does not name rw_%s", tool.Name)
-		}
+		testbed.Expect(t, strings.Contains(text, "`rw_"+tool.Name+"`"), "docs/mcp.md does not name rw_%s", tool.Name)
 	}
 }
 
@@ -248,9 +235,7 @@ func TestConstantsStandWhereTheyAreExplained(t *testing.T) {
 	}
 	for _, prefix := range []string{"Kind", "Note"} {
 		for _, value := range constants(t, "internal/journal", prefix) {
-			if !strings.Contains(all["spec/journal.md"].prose, "`"+value+"`") {
-				t.Errorf("spec/journal.md does not explain %s", value)
-			}
+			testbed.Expect(t, strings.Contains(all["spec/journal.md"].prose, "`"+value+"`"), "spec/journal.md does not explain %s", value)
 		}
 	}
 }
@@ -265,9 +250,7 @@ func TestArchitectureShowsEveryRoom(t *testing.T) {
 	}
 	rooms := testbed.Must(filepath.Glob(filepath.Join(repository, "internal", "*")))(t)
 	files, err := filepath.Glob(filepath.Join(repository, "*.go"))
-	if err != nil || len(rooms) < 15 || len(files) < 50 {
-		t.Fatalf("%d rooms, %d files, %v", len(rooms), len(files), err)
-	}
+	testbed.Require(t, err == nil && len(rooms) >= 15 && len(files) >= 50, "%d rooms, %d files, %v", len(rooms), len(files), err)
 	for _, name := range append(rooms, files...) {
 		name := testbed.Must(filepath.Rel(repository, name))(t)
 		shown := func(pattern string) bool {
@@ -296,9 +279,7 @@ func constants(t *testing.T, dir, prefix string) []string {
 			return true
 		})
 	}
-	if len(out) < 5 {
-		t.Fatalf("%s has only %d constants %s…", dir, len(out), prefix)
-	}
+	testbed.Require(t, len(out) >= 5, "%s has only %d constants %s…", dir, len(out), prefix)
 	return out
 }
 
@@ -306,9 +287,7 @@ func constants(t *testing.T, dir, prefix string) []string {
 func sources(t *testing.T, dir string) []*ast.File {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(repository, filepath.FromSlash(dir), "*.go"))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("%s: %d files, %v", dir, len(names), err)
-	}
+	testbed.Require(t, err == nil && len(names) != 0, "%s: %d files, %v", dir, len(names), err)
 	var out []*ast.File
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {

@@ -21,9 +21,7 @@ func TestLayers(t *testing.T) {
 	programs := []string{"gen", "stress", "mutants", "testbed", "overview"}                        // they stand above the root
 	nouns := []string{"/admin", "/analytics", "/around", "/call", "/command", "/handoff", "/hook"} // public, and below the root
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(lines) < 30 {
-		t.Fatalf("%d packages", len(lines))
-	}
+	testbed.Require(t, len(lines) >= 30, "%d packages", len(lines))
 	for _, line := range lines {
 		words := strings.Fields(line)
 		pkg := strings.TrimPrefix(words[0], module+"/internal/")
@@ -63,7 +61,5 @@ func TestBars(t *testing.T) {
 			t.Errorf("%q", line)
 		}
 	}
-	if n := strings.Count(b.String(), "\n"); n != 8 {
-		t.Errorf("%d lines", n)
-	}
+	testbed.Equal(t, strings.Count(b.String(), "\n"), 8, "lines")
 }

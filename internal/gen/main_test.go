@@ -25,9 +25,7 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s is stale, run go generate ./...\n%s", name, diff)
-		}
+		testbed.Equal(t, cmp.Diff(string(want), string(got)), "", name, " is stale, run go generate ./...")
 	}
 }
 
@@ -55,7 +53,5 @@ func TestTablesNameEveryType(t *testing.T) {
 | ` + "`names`" + ` | array |  |
 | ` + "`depth`" + ` | integer |  Default: 3. |
 `
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(want, got), "")
 }

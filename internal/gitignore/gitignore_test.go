@@ -69,9 +69,8 @@ func TestAsGit(t *testing.T) {
 		cmd := exec.Command(git, "-c", "core.excludesFile=", "check-ignore", "-z", "--stdin", "--no-index")
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(strings.Join(ask, "\x00")+"\x00")
 		out, err := cmd.Output()
-		if e, ok := err.(*exec.ExitError); err != nil && (!ok || e.ExitCode() != 1) {
-			t.Fatal(err)
-		}
+		e, ok := err.(*exec.ExitError)
+		testbed.Require(t, err == nil || ok && e.ExitCode() == 1, "%v", err)
 		want := map[string]bool{}
 		for _, p := range bytes.Split(out, []byte{0}) {
 			want[string(p)] = true

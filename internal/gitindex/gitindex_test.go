@@ -42,20 +42,15 @@ func (r repo) git(args ...string) {
 			cmd.Env[i] = "_="
 		}
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		r.t.Fatalf("git %v: %v\n%s", args, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	testbed.Require(r.t, err == nil, "git %v: %v\n%s", args, err, out)
 }
 
 func (r repo) write(name, text string) string {
 	r.t.Helper()
 	p := filepath.Join(r.dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	testbed.NoErr(r.t, os.MkdirAll(filepath.Dir(p), 0o755))
+	testbed.NoErr(r.t, os.WriteFile(p, []byte(text), 0o644))
 	return p
 }
 
@@ -90,9 +85,7 @@ func TestFormatsOfGit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRepo(t, row.init...)
-			if r.tracked() {
-				t.Error("tracked in a repository without an index")
-			}
+			testbed.Expect(t, !r.tracked(), "tracked in a repository without an index")
 			r.fill(60)
 			r.git("add", ".")
 			r.write(policy, "version: 1\n")
@@ -102,32 +95,22 @@ func TestFormatsOfGit(t *testing.T) {
 				}
 				r.git(args...)
 			}
-			if r.tracked() {
-				t.Error("tracked before it was added")
-			}
+			testbed.Expect(t, !r.tracked(), "tracked before it was added")
 			r.git("add", "-f", policy)
-			if !r.tracked() {
-				t.Error("not tracked after it was added")
-			}
+			testbed.Expect(t, r.tracked(), "not tracked after it was added")
 			if name == "split" { // also when it is in the shared index
 				r.git("update-index", "--split-index")
-				if !r.tracked() {
-					t.Error("not tracked in the shared index")
-				}
+				testbed.Expect(t, r.tracked(), "not tracked in the shared index")
 				shared, _ := filepath.Glob(filepath.Join(r.dir, ".git", "sharedindex.*"))
 				for _, s := range shared {
 					os.Remove(s)
 				}
 				os.Remove(filepath.Join(r.dir, "t1"))
-				if !r.tracked() {
-					t.Error("a shared index that is missing is no doubt")
-				}
+				testbed.Expect(t, r.tracked(), "a shared index that is missing is no doubt")
 				return
 			}
 			r.git("rm", "-q", "--cached", policy)
-			if r.tracked() {
-				t.Error("still tracked")
-			}
+			testbed.Expect(t, !r.tracked(), "still tracked")
 		})
 	}
 }
@@ -144,26 +127,18 @@ func TestRepositoriesInEachOther(t *testing.T) {
 	tree.dir, _ = filepath.EvalSymlinks(filepath.Dir(tree.dir))
 	tree.dir = filepath.Join(tree.dir, "tree")
 	r.git("worktree", "add", "-q", tree.dir)
-	if !tree.tracked() {
-		t.Error("not tracked in a linked worktree")
-	}
+	testbed.Expect(t, tree.tracked(), "not tracked in a linked worktree")
 	tree.git("rm", "-q", "--cached", policy)
-	if tree.tracked() || !r.tracked() {
-		t.Error("the worktrees have one index")
-	}
+	testbed.Expect(t, !tree.tracked() && r.tracked(), "the worktrees have one index")
 	outer := newRepo(t)
 	outer.git("submodule", "--quiet", "add", r.dir, "st/mod")
-	if p := filepath.Join(outer.dir, "st/mod/st/policy.yaml"); !Tracked(p, nil) {
-		t.Error("not tracked in a submodule")
-	}
+	testbed.Expect(t, Tracked(filepath.Join(outer.dir, "st/mod/st/policy.yaml"), nil), "not tracked in a submodule")
 	inner := newRepo(t)
 	inner.write(policy, "version: 1\n")
 	inner.git("add", ".")
 	nested := repo{t, filepath.Join(inner.dir, "st")}
 	nested.git("init", "-q")
-	if !inner.tracked() {
-		t.Error("an empty repository hides the one around it")
-	}
+	testbed.Expect(t, inner.tracked(), "an empty repository hides the one around it")
 	sparse := newRepo(t)
 	sparse.fill(5)
 	sparse.write(policy, "version: 1\n")
@@ -171,9 +146,7 @@ func TestRepositoriesInEachOther(t *testing.T) {
 	sparse.git("commit", "-qm", "x")
 	sparse.git("sparse-checkout", "init", "--cone", "--sparse-index")
 	sparse.write(policy, "version: 1\n")
-	if !sparse.tracked() {
-		t.Error("not tracked below a directory of a sparse index")
-	}
+	testbed.Expect(t, sparse.tracked(), "not tracked below a directory of a sparse index")
 }
 
 // TestLetterCase: the caller says which names are one.
@@ -215,13 +188,9 @@ func TestDoubtIsTracked(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		p := filepath.Join(dir, "st", "policy.yaml")
-		if Tracked(p, nil) {
-			t.Fatalf("%s: tracked without a repository", name)
-		}
+		testbed.Require(t, !Tracked(p, nil), "%s: tracked without a repository", name)
 		testbed.NoErr(t, make(dir))
-		if !Tracked(p, nil) {
-			t.Errorf("%s: not tracked", name)
-		}
+		testbed.Expect(t, Tracked(p, nil), "%s: not tracked", name)
 	}
 }
 
@@ -235,15 +204,11 @@ func TestDamagedIndexes(t *testing.T) {
 		r.git("update-index", "--index-version", version)
 		place := filepath.Join(r.dir, ".git", "index")
 		whole := testbed.Must(os.ReadFile(place))(t)
-		if r.tracked() {
-			t.Fatal("tracked")
-		}
+		testbed.Require(t, !r.tracked(), "tracked")
 		damaged := func(what string, data []byte) {
 			t.Helper()
 			testbed.NoErr(t, os.WriteFile(place, data, 0o644))
-			if !r.tracked() {
-				t.Errorf("version %s, %s: understood", version, what)
-			}
+			testbed.Expect(t, r.tracked(), "version %s, %s: understood", version, what)
 		}
 		for n := 0; n < len(whole); n += 11 {
 			damaged(fmt.Sprintf("%d bytes", n), whole[:n])
@@ -294,9 +259,7 @@ func TestListing(t *testing.T) {
 			r.git(row.form...)
 			r.write("untracked", "x")
 			l, ok := Read(filepath.Join(r.dir, ".git"))
-			if ok != row.ok {
-				t.Fatal(ok)
-			}
+			testbed.Require(t, ok == row.ok, "%v", ok)
 			if !ok {
 				return
 			}
@@ -305,23 +268,18 @@ func TestListing(t *testing.T) {
 			out := testbed.Must(cmd.Output())(t)
 			for line := range strings.Lines(string(out)) {
 				facts, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-				if object, ok := l.Find(name); !ok || hex.EncodeToString([]byte(object)) != strings.Fields(facts)[1] {
-					t.Fatalf("%s: %x, git says %s", name, object, facts)
-				}
+				object, ok := l.Find(name)
+				testbed.Require(t, ok && hex.EncodeToString([]byte(object)) == strings.Fields(facts)[1], "%s: %x, git says %s", name, object, facts)
 			}
 			for _, name := range []string{"untracked", "s", "", "zzz", "s/"} {
-				if _, ok := l.Find(name); ok {
-					t.Errorf("%q is listed", name)
-				}
+				_, ok := l.Find(name)
+				testbed.Expect(t, !ok, "%q is listed", name)
 			}
-			if !l.Below("s") || !l.Below("s/0001") || l.Below("t") || l.Below("untracked") {
-				t.Error("directories")
-			}
+			testbed.Expect(t, l.Below("s") && l.Below("s/0001") && !l.Below("t") && !l.Below("untracked"), "directories")
 		})
 	}
-	if l, ok := Read(t.TempDir()); !ok || l.Below("x") {
-		t.Error("a repository without an index lists nothing")
-	}
+	l, ok := Read(t.TempDir())
+	testbed.Expect(t, ok && !l.Below("x"), "a repository without an index lists nothing")
 }
 
 // FuzzLinear: reading an index takes work in proportion to its length, also
@@ -368,9 +326,8 @@ func TestLongNamesOfFormat4(t *testing.T) {
 			compared += len(a) + len(b)
 			return a == b
 		}}
-		if err := ix.parse(); err != nil || ix.found {
-			t.Fatal(err, ix.found)
-		}
+		err := ix.parse()
+		testbed.Require(t, err == nil && !ix.found, "%v %v", err, ix.found)
 		return compared
 	})
 }

@@ -17,9 +17,7 @@ import (
 // a missing or failing program lets it go on.
 func TestConfig(t *testing.T) {
 	for host := range hosts {
-		if !strings.Contains(Hosts, host) {
-			t.Errorf("Hosts does not name %s", host)
-		}
+		testbed.Expect(t, strings.Contains(Hosts, host), "Hosts does not name %s", host)
 		files := testbed.Must(Config(host, "resilient-write"))(t)
 		events := map[string]string{}
 		for _, f := range files {
@@ -36,20 +34,16 @@ func TestConfig(t *testing.T) {
 		}
 		for event, command := range events {
 			e, err := Parse(host, event, []byte(`{"hook_event_name":"another","cwd":"/x"}`))
-			if err != nil || e.Kind == Other || e.Name != event {
-				t.Errorf("%s %s: %+v %v", host, event, e, err)
-			}
-			if !strings.Contains(command, "|| exit 0; resilient-write hook --host "+host) || strings.Count(command, `|| exit 0`) != 2 {
-				t.Errorf("%s %s: %s", host, event, command)
-			}
+			testbed.Expect(t, err == nil && e.Kind != Other && e.Name == event, "%s %s: %+v %v", host, event, e, err)
+			testbed.Expect(t, strings.Contains(command, "|| exit 0; resilient-write hook --host "+host) && strings.Count(command, `|| exit 0`) == 2,
+				"%s %s: %s", host, event, command)
 		}
 		if len(events) == 0 && host != "opencode" {
 			t.Errorf("%s has no events", host)
 		}
 	}
-	if _, err := Config("unknown", "resilient-write"); err == nil {
-		t.Error("a host without hooks is configured")
-	}
+	_, err := Config("unknown", "resilient-write")
+	testbed.Expect(t, err != nil, "a host without hooks is configured")
 }
 
 // TestGuardedCommand: the command line ends well for a program that is missing,
@@ -69,9 +63,8 @@ func TestGuardedCommand(t *testing.T) {
 		files := testbed.Must(Config("cline", program))(t)
 		cmd := exec.Command(sh, "-c", files[0].Text)
 		cmd.Stdin = strings.NewReader("{}")
-		if out, err := cmd.Output(); err != nil || (string(out) == "{}") != (name == "works") {
-			t.Errorf("%s: %v %q", name, err, out)
-		}
+		out, err := cmd.Output()
+		testbed.Expect(t, err == nil && (string(out) == "{}") == (name == "works"), "%s: %v %q", name, err, out)
 	}
 }
 
@@ -87,7 +80,5 @@ func TestJoin(t *testing.T) {
 		t.Errorf("%+v %+v %+v", before, after, other)
 	}
 	own, err := Parse("claude", "", []byte(`{"tool_name":"mcp__plugin_rw_resilientwrite__rw_safe_write","tool_input":{}}`))
-	if err != nil || !own.Own {
-		t.Errorf("%+v %v", own, err)
-	}
+	testbed.Expect(t, err == nil && own.Own, "%+v %v", own, err)
 }

@@ -37,14 +37,11 @@ func TestModel(t *testing.T) {
 			k := index.PathKey(fmt.Sprint(i))
 			got, ok, err := x.Get(k)
 			want, there := model[k]
-			if err != nil || ok != there || got != want {
-				t.Fatalf("round %d key %d: %+v %v %v, want %+v %v", round, i, got, ok, err, want, there)
-			}
+			testbed.Require(t, err == nil && ok == there && got == want, "round %d key %d: %+v %v %v, want %+v %v", round, i, got, ok, err, want, there)
 		}
 	}
-	if names, _ := dir.Names(); len(names) != 2 {
-		t.Errorf("kept %v", names)
-	}
+	names, _ := dir.Names()
+	testbed.Expect(t, len(names) == 2, "kept %v", names)
 }
 
 // TestDamageIsFound: a byte that is changed anywhere is never answered from.
@@ -71,16 +68,13 @@ func TestDamageIsFound(t *testing.T) {
 			if errors.Is(err, index.ErrDamaged) {
 				continue
 			}
-			if err != nil || !ok || got.Seq != uint64(i)+1 {
-				t.Fatalf("byte %d: key %d gives %+v %v %v", at, i, got, ok, err)
-			}
+			testbed.Require(t, err == nil && ok && got.Seq == uint64(i)+1, "byte %d: key %d gives %+v %v %v", at, i, got, ok, err)
 		}
 	}
 	for size := 0; size < len(good); size += 997 {
 		fs.WriteFile(name, good[:size], 0o600)
-		if _, state, err := index.Load(fs.Root()); err != nil || state != nil {
-			t.Fatalf("a snapshot of %d bytes was loaded: %v", size, err)
-		}
+		_, state, err := index.Load(fs.Root())
+		testbed.Require(t, err == nil && state == nil, "a snapshot of %d bytes was loaded: %v", size, err)
 	}
 }
 
@@ -98,9 +92,7 @@ func TestSaveSurvives(t *testing.T) {
 		fs.StopAt(-1)
 		for seed := range uint64(20) {
 			y, state, lerr := index.Load(fs.Crash(seed, simfs.Some).Root())
-			if lerr != nil {
-				t.Fatal(lerr)
-			}
+			testbed.NoErr(t, lerr)
 			got, _, _ := y.Get(index.PathKey("a"))
 			if want := map[string]uint64{"one": 1, "two": 2}[string(state)]; want == 0 || got.Seq != want || err == nil && want != 2 {
 				t.Fatalf("operation %d: state %q, entry %+v", n, state, got)

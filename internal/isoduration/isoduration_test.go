@@ -44,9 +44,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", c.in, err)
 			continue
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s:\n%s", c.in, diff)
-		}
+		testbed.Equal(t, cmp.Diff(c.want, got), "", c.in)
 	}
 }
 
@@ -96,9 +94,8 @@ func TestAfter(t *testing.T) {
 		{"2026-11-21 10:00:00", "P1Y2M3DT4H5M6S", "2028-01-24 14:05:06"},
 	} {
 		d := testbed.Must(isoduration.Parse(c.add))(t)
-		if got := d.After(at(c.start)); !got.Equal(at(c.want)) || got.Location() != zone {
-			t.Errorf("%s + %s = %v, want %s", c.start, c.add, got, c.want)
-		}
+		got := d.After(at(c.start))
+		testbed.Expect(t, got.Equal(at(c.want)) && got.Location() == zone, "%s + %s = %v, want %s", c.start, c.add, got, c.want)
 	}
 }
 
@@ -111,15 +108,11 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		d, err := isoduration.Parse(s)
 		if err != nil {
-			if d != (duration{}) {
-				t.Fatalf("%q: %v beside an error", s, d)
-			}
+			testbed.Require(t, d == (duration{}), "%q: %v beside an error", s, d)
 			return
 		}
 		end := d.After(start)
-		if !end.After(start) || end.After(start.AddDate(isoduration.MaxYears, 0, 0)) {
-			t.Fatalf("%q ends %v", s, end)
-		}
+		testbed.Require(t, end.After(start) && !end.After(start.AddDate(isoduration.MaxYears, 0, 0)), "%q ends %v", s, end)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestTornRowsNeedNoSpace: on a disk without a free byte the journal opens
@@ -17,13 +18,9 @@ func TestTornRowsNeedNoSpace(t *testing.T) {
 		fs := simfs.New()
 		l := open(t, fs, journal.Options{})
 		for _, path := range []string{"a", "b"} {
-			if err := write(l, path, true); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, write(l, path, true))
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, l.Close())
 		name := fmt.Sprintf("journal/%020d.jsonl", 1)
 		data, _ := fs.ReadFile(name)
 		fs.WriteFile(name, append(data, text...), 0o600)
@@ -31,9 +28,7 @@ func TestTornRowsNeedNoSpace(t *testing.T) {
 		for range 3 {
 			fs.Kill()
 			l, rep, err := tryOpen(fs, journal.Options{})
-			if err != nil {
-				t.Fatalf("%.10q: %v", text, err)
-			}
+			testbed.NoErr(t, err, text)
 			if got := fmt.Sprint(paths(t, l)); got != "[a b]" || l.Head() != 2 {
 				t.Errorf("%.10q: %s, head %d, %+v", text, got, l.Head(), rep)
 			}
@@ -41,9 +36,7 @@ func TestTornRowsNeedNoSpace(t *testing.T) {
 		fs.Kill()
 		fs.CapBytes(0)
 		l = open(t, fs, journal.Options{})
-		if err := write(l, "c", true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write(l, "c", true))
 		if got := fmt.Sprint(paths(t, l)); got != "[a b c]" || l.Head() != 3 {
 			t.Errorf("%.10q: %s, head %d", text, got, l.Head())
 		}
@@ -56,9 +49,7 @@ func TestARowWithoutItsNewlineNeedsNoSpace(t *testing.T) {
 	fs := simfs.New()
 	l := open(t, fs, journal.Options{})
 	for _, path := range []string{"a", "b"} {
-		if err := write(l, path, true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write(l, path, true))
 	}
 	l.Close()
 	name := fmt.Sprintf("journal/%020d.jsonl", 1)
@@ -67,15 +58,9 @@ func TestARowWithoutItsNewlineNeedsNoSpace(t *testing.T) {
 	fs.CapBytes(1)
 	fs.Kill()
 	l, _, err := tryOpen(fs, journal.Options{})
-	if err != nil || l.Head() != 2 {
-		t.Fatalf("%v", err)
-	}
+	testbed.Require(t, err == nil && l.Head() == 2, "%v", err)
 	fs.CapBytes(0)
-	if err := write(l, "c", true); err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(paths(t, l)); got != "[a b c]" {
-		t.Error(got)
-	}
+	testbed.NoErr(t, write(l, "c", true))
+	testbed.Equal(t, fmt.Sprint(paths(t, l)), "[a b c]")
 	l.Close()
 }

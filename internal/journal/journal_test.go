@@ -16,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var ctx = context.Background()
@@ -24,9 +25,7 @@ var ctx = context.Background()
 func open(t testing.TB, fs *simfs.FS, o journal.Options) *journal.Log {
 	t.Helper()
 	l, _, err := tryOpen(fs, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	return l
 }
 
@@ -73,9 +72,7 @@ func paths(t testing.TB, l *journal.Log) []string {
 	var list []string
 	last := uint64(0)
 	if err := l.Range(1, func(r *journal.Record, _ journal.Pos) error {
-		if r.Seq <= last {
-			t.Errorf("seq %d after %d", r.Seq, last)
-		}
+		testbed.Expect(t, r.Seq > last, "seq %d after %d", r.Seq, last)
 		last = r.Seq
 		for _, m := range r.Muts {
 			list = append(list, m.Path)
@@ -89,9 +86,8 @@ func paths(t testing.TB, l *journal.Log) []string {
 
 func audit(t testing.TB, l *journal.Log) {
 	t.Helper()
-	if _, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { t.Errorf("audit: %+v", p) }}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { t.Errorf("audit: %+v", p) }})
+	testbed.Require(t, err == nil, "%v", err)
 }
 
 // TestCrashSweep kills the journal at every operation of a run over several
@@ -123,13 +119,9 @@ func TestCrashSweep(t *testing.T) {
 			l := open(t, disk, journal.Options{SegmentBytes: 900})
 			got := paths(t, l)
 			for i := range flushed {
-				if i >= len(got) || got[i] != fmt.Sprint(i) {
-					t.Fatalf("op %d seed %d: %d flushed, found %v", n, seed, flushed, got)
-				}
+				testbed.Require(t, i < len(got) && got[i] == fmt.Sprint(i), "op %d seed %d: %d flushed, found %v", n, seed, flushed, got)
 			}
-			if err := write(l, "after", true); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, write(l, "after", true))
 			audit(t, l)
 			l.Close()
 		}
@@ -182,21 +174,18 @@ func TestGroupCommit(t *testing.T) {
 			go func() {
 				defer wg.Done()
 				for i := range 50 {
-					if err := write(l, fmt.Sprintf("%d-%d", w, i), true); err != nil {
-						t.Error(err)
-					}
+					err := write(l, fmt.Sprintf("%d-%d", w, i), true)
+					testbed.Expect(t, err == nil, "%v", err)
 				}
 			}()
 		}
 		wg.Wait()
-		if n := slow.flushes.Load(); n < 50 || n > 2*50+2 {
-			t.Errorf("%d flushes for 800 rows of 16 writers", n)
-		}
+		n := slow.flushes.Load()
+		testbed.Expect(t, n >= 50 && n <= 2*50+2, "%d flushes for 800 rows of 16 writers", n)
 		disk := fs.Crash(1, simfs.All)
 		l = open(t, disk, journal.Options{})
-		if got := paths(t, l); len(got) != 800 {
-			t.Errorf("%d rows survived of 800 that were flushed", len(got))
-		}
+		got := paths(t, l)
+		testbed.Expect(t, len(got) == 800, "%d rows survived of 800 that were flushed", len(got))
 		audit(t, l)
 	})
 }
@@ -206,9 +195,7 @@ func TestGroupCommit(t *testing.T) {
 func TestFailedFlushPoisons(t *testing.T) {
 	fs := simfs.New()
 	a, b := open(t, fs, journal.Options{Writer: "a"}), open(t, fs, journal.Options{Writer: "b"})
-	if err := write(a, "one", true); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, write(a, "one", true))
 	fs.Inject(func(op simfs.Op) simfs.Fault {
 		if op.Kind == "datasync" {
 			return simfs.Fault{Err: syscall.EIO}
@@ -216,23 +203,16 @@ func TestFailedFlushPoisons(t *testing.T) {
 		return simfs.Fault{}
 	})
 	var failed *journal.WriteError
-	if err := write(a, "two", true); !errors.As(err, &failed) || failed.Effect != journal.EffectUnknown {
-		t.Fatalf("%v", err)
-	}
+	err := write(a, "two", true)
+	testbed.Require(t, errors.As(err, &failed) && failed.Effect == journal.EffectUnknown, "%v", err)
 	fs.Inject(nil)
 	for _, l := range []*journal.Log{a, b} {
-		if err := write(l, "three", true); !errors.Is(err, journal.ErrPoisoned) {
-			t.Errorf("%v", err)
-		}
+		testbed.IsErr(t, write(l, "three", true), journal.ErrPoisoned)
 	}
 	l := open(t, fs, journal.Options{Lost: lostFrom(2)})
-	if err := write(l, "four", true); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, write(l, "four", true))
 	l = open(t, fs.Crash(1, simfs.All), journal.Options{})
-	if got := fmt.Sprint(paths(t, l)); got != "[one two four]" {
-		t.Errorf("found %s", got)
-	}
+	testbed.Equal(t, fmt.Sprint(paths(t, l)), "[one two four]", "found")
 	audit(t, l)
 }
 
@@ -271,26 +251,20 @@ func TestFailedFlushSweep(t *testing.T) {
 		if failed.Kind == "" {
 			return
 		}
-		if doubt == 0 || err == nil {
-			t.Fatalf("%v failed: %v, and rows from %d on are in doubt", failed, err, doubt)
-		}
+		testbed.Require(t, doubt != 0 && err != nil, "%v failed: %v, and rows from %d on are in doubt", failed, err, doubt)
 		c := open(t, fs, journal.Options{SegmentBytes: 900, Lost: lostFrom(doubt)})
 		shown := paths(t, c)
 		for _, l := range []*journal.Log{a, b} {
-			if err := write(l, "late", true); !errors.Is(err, journal.ErrPoisoned) {
-				t.Errorf("%v failed, and a process that was there writes: %v", failed, err)
-			}
+			err := write(l, "late", true)
+			testbed.Expect(t, errors.Is(err, journal.ErrPoisoned), "%v failed, and a process that was there writes: %v", failed, err)
 		}
 		for _, name := range []string{"then", "and then", "at last"} {
-			if err := write(c, name, true); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, write(c, name, true))
 			shown = append(shown, name)
 		}
 		l := open(t, fs.Crash(1, simfs.All), journal.Options{})
-		if got := paths(t, l); !slices.Equal(got, shown) {
-			t.Errorf("%v failed: the opener showed %v, a power cut left %v", failed, shown, got)
-		}
+		got := paths(t, l)
+		testbed.Expect(t, slices.Equal(got, shown), "%v failed: the opener showed %v, a power cut left %v", failed, shown, got)
 		audit(t, l)
 		if t.Failed() {
 			return
@@ -306,20 +280,13 @@ func TestReadersSeeOnlyWhatIsFlushed(t *testing.T) {
 	write(a, "two", false)
 	for _, l := range []*journal.Log{a, b} {
 		recs, _, err := l.Tail(10, nil, 0)
-		if err != nil || len(recs) != 1 {
-			t.Errorf("tail shows %d rows: %v", len(recs), err)
-		}
+		testbed.Expect(t, err == nil && len(recs) == 1, "tail shows %d rows: %v", len(recs), err)
 		recs, next, _, _, err := l.Since(0, 10, nil)
-		if err != nil || len(recs) != 1 || next != 1 {
-			t.Errorf("since shows %d rows, next %d: %v", len(recs), next, err)
-		}
+		testbed.Expect(t, err == nil && len(recs) == 1 && next == 1, "since shows %d rows, next %d: %v", len(recs), next, err)
 	}
-	if err := a.Flush(2); err != nil {
-		t.Fatal(err)
-	}
-	if recs, _, _ := b.Tail(10, nil, 0); len(recs) != 2 {
-		t.Errorf("%d rows after the flush", len(recs))
-	}
+	testbed.NoErr(t, a.Flush(2))
+	recs, _, _ := b.Tail(10, nil, 0)
+	testbed.Expect(t, len(recs) == 2, "%d rows after the flush", len(recs))
 }
 
 // TestRollIsNotSeen: rows of many segments read as one journal, from both ends
@@ -328,23 +295,17 @@ func TestRollIsNotSeen(t *testing.T) {
 	fs := simfs.New()
 	a, b := open(t, fs, journal.Options{Writer: "a", SegmentBytes: 2000}), open(t, fs, journal.Options{Writer: "b", SegmentBytes: 2000})
 	for i := range 200 {
-		if err := write([]*journal.Log{a, b}[i%2], fmt.Sprint(i), true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write([]*journal.Log{a, b}[i%2], fmt.Sprint(i), true))
 	}
 	for _, l := range []*journal.Log{a, b} {
 		l.CatchUp()
-		if got := paths(t, l); len(got) != 200 {
-			t.Fatalf("%d rows", len(got))
-		}
+		got := paths(t, l)
+		testbed.Require(t, len(got) == 200, "%d rows", len(got))
 		for _, seq := range []uint64{1, 2, 57, 199, 200} {
-			if r, err := l.Find(seq); err != nil || r.Muts[0].Path != fmt.Sprint(seq-1) {
-				t.Errorf("find %d: %v", seq, err)
-			}
+			r, err := l.Find(seq)
+			testbed.Expect(t, err == nil && r.Muts[0].Path == fmt.Sprint(seq-1), "find %d: %v", seq, err)
 		}
-		if _, err := l.Find(201); !errors.Is(err, journal.ErrNotFound) {
-			t.Errorf("find 201: %v", err)
-		}
+		testbed.Fails(l.Find(201))(t, journal.ErrNotFound, "find 201")
 		for _, seqs := range [][]uint64{nil, {60, 57, 58}, {200, 201, 199}, {200, 3, 1}, {201}} {
 			found, err := l.FindAll(seqs)
 			want := 0
@@ -356,18 +317,12 @@ func TestRollIsNotSeen(t *testing.T) {
 					t.Errorf("find %d of %v: %v", seq, seqs, err)
 				}
 			}
-			if err != nil || len(found) != want {
-				t.Errorf("find %v: %d rows, %v", seqs, len(found), err)
-			}
+			testbed.Expect(t, err == nil && len(found) == want, "find %v: %d rows, %v", seqs, len(found), err)
 		}
 		recs, _, err := l.Tail(30, nil, 0)
-		if err != nil || len(recs) != 30 || recs[0].Seq != 171 || recs[29].Seq != 200 {
-			t.Errorf("tail: %d %v", len(recs), err)
-		}
+		testbed.Expect(t, err == nil && len(recs) == 30 && recs[0].Seq == 171 && recs[29].Seq == 200, "tail: %d %v", len(recs), err)
 		recs, next, gap, _, err := l.Since(100, 25, nil)
-		if err != nil || gap || len(recs) != 25 || recs[0].Seq != 101 || next != 125 {
-			t.Errorf("since: %d %d %v %v", len(recs), next, gap, err)
-		}
+		testbed.Expect(t, err == nil && !gap && len(recs) == 25 && recs[0].Seq == 101 && next == 125, "since: %d %d %v %v", len(recs), next, gap, err)
 		audit(t, l)
 	}
 }
@@ -381,23 +336,16 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, garbage []byte) {
 		fs := simfs.New()
 		l := open(t, fs, journal.Options{})
-		if err := write(l, "kept", true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write(l, "kept", true))
 		l.Close()
 		name := "journal/00000000000000000001.jsonl"
 		data, _ := fs.ReadFile(name)
 		fs.WriteFile(name, append(data, garbage...), 0o600)
 		l, _, err := tryOpen(fs, journal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := paths(t, l); len(got) == 0 || got[0] != "kept" {
-			t.Fatalf("found %v", got)
-		}
-		if err := write(l, "more", true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
+		got := paths(t, l)
+		testbed.Require(t, len(got) != 0 && got[0] == "kept", "found %v", got)
+		testbed.NoErr(t, write(l, "more", true))
 		if l.Head() > 1<<20 {
 			t.Fatalf("garbage moved the head to %d", l.Head())
 		}

@@ -21,9 +21,7 @@ func TestLostBytesSweep(t *testing.T) {
 		l := open(t, fs, o)
 		flushed := journal.Pos{Segment: 1}
 		for i := range 5 {
-			if err := write(l, fmt.Sprint(i), i < 2); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, write(l, fmt.Sprint(i), i < 2))
 			if i < 2 {
 				flushed = l.End()
 			}
@@ -42,9 +40,7 @@ func TestLostBytesSweep(t *testing.T) {
 			disk := fs.Crash(0, simfs.None)
 			lose(t, disk, end.Segment, gap)
 			agree(t, disk, o)
-			if t.Failed() {
-				t.Fatalf("%d bytes a segment, bytes %d of segment %d are lost", o.SegmentBytes, gap, end.Segment)
-			}
+			testbed.Require(t, !t.Failed(), "%d bytes a segment, bytes %d of segment %d are lost", o.SegmentBytes, gap, end.Segment)
 		}
 	}
 }
@@ -53,13 +49,9 @@ func TestLostBytesSweep(t *testing.T) {
 func lose(t *testing.T, disk *simfs.FS, segment uint64, gap [2]int64) {
 	t.Helper()
 	dir, err := disk.Root().OpenDir("journal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	f, err := dir.Open(fmt.Sprintf("%020d.jsonl", segment), fsx.Read|fsx.Write, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	defer f.Close()
 	if _, err := f.WriteAt(make([]byte, gap[1]-gap[0]), gap[0]); err != nil {
 		t.Fatal(err)
@@ -82,9 +74,7 @@ func agree(t *testing.T, disk *simfs.FS, o journal.Options) {
 		if before != nil && !slices.Equal(took, before) || before == nil && len(took) < 2 {
 			t.Errorf("Open took %v after %v", took, before)
 		}
-		if err := write(l, path, true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write(l, path, true))
 		audit(t, l)
 		if before = paths(t, l); !slices.Equal(took, before) {
 			t.Errorf("took %v, Range found %v", took, before)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 type shelf map[string][]byte
@@ -51,22 +52,17 @@ func TestLongRowsHaveAManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(l, "after", true)
-	if len(kept) != 1 || long.Manifest == "" || len(long.Muts) != 20_000 {
-		t.Fatal(len(kept), long.Manifest, len(long.Muts))
-	}
+	testbed.Require(t, len(kept) == 1 && long.Manifest != "" && len(long.Muts) == 20_000, "%v %v %v", len(kept), long.Manifest, len(long.Muts))
 	l.Close()
 	folded := 0
 	l = open(t, disk, journal.Options{Manifests: kept, OnRecord: func(r *journal.Record, _ journal.Pos) { folded += len(r.Muts) }})
 	defer l.Close()
 	check := func(what string, r *journal.Record, err error) {
 		t.Helper()
-		if err != nil || len(r.Muts) != 20_000 || r.Muts[19_999].Path != "dir/19999" || r.Muts[19_999].Bytes != 19_999 {
-			t.Fatal(what, err, len(r.Muts))
-		}
+		testbed.Require(t, err == nil && len(r.Muts) == 20_000 && r.Muts[19_999].Path == "dir/19999" && r.Muts[19_999].Bytes == 19_999,
+			"%v %v %v", what, err, len(r.Muts))
 	}
-	if folded != 20_002 {
-		t.Error("folded", folded)
-	}
+	testbed.Equal(t, folded, 20_002, "folded")
 	rec, err := l.Find(2)
 	check("Find", rec, err)
 	recs, _, err := l.Tail(2, nil, 0)
@@ -97,19 +93,16 @@ func TestManifestIsMissing(t *testing.T) {
 	disk, kept := simfs.New(), shelf{}
 	long := &journal.Record{Kind: journal.KindObserved, Writer: "w", Muts: make([]journal.Mutation, 20_000)}
 	l := open(t, disk, journal.Options{})
-	if _, err := l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true}); !errors.Is(err, journal.ErrTooLarge) {
-		t.Fatal(err)
-	}
+	_, err := l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true})
+	testbed.Require(t, errors.Is(err, journal.ErrTooLarge), "%v", err)
 	l.Close()
 	l = open(t, disk, journal.Options{Manifests: kept})
-	if _, err := l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true})
+	testbed.Require(t, err == nil, "%v", err)
 	l.Close()
 	clear(kept)
 	l = open(t, disk, journal.Options{Manifests: kept})
 	defer l.Close()
-	if rec, err := l.Find(1); err != nil || len(rec.Muts) != 0 || rec.Manifest == "" {
-		t.Fatal(rec, err)
-	}
+	rec, err := l.Find(1)
+	testbed.Require(t, err == nil && len(rec.Muts) == 0 && rec.Manifest != "", "%v %v", rec, err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // follow opens the journal as a process of its own and collects what it takes.
@@ -19,17 +20,13 @@ func follow(t *testing.T, fs *simfs.FS, o journal.Options, writer string) (*jour
 	p := fs.NewProcess()
 	took := &[]string{}
 	dir, err := p.Root().OpenDir("journal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	flag := fsx.Read | fsx.Write | fsx.Create
 	if o.ReadOnly {
 		flag = fsx.Read
 	}
 	lock, err := p.Root().Open("lock", flag, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	o.Dir, o.Lock, o.Writer, o.Preallocate = dir, lock, writer, 2048
 	o.OnRecord = func(r *journal.Record, _ journal.Pos) {
 		*took = append(*took, fmt.Sprint(r.Seq, " ", r.Writer))
@@ -38,9 +35,7 @@ func follow(t *testing.T, fs *simfs.FS, o journal.Options, writer string) (*jour
 		}
 	}
 	l, _, err := journal.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	return l, took
 }
 
@@ -66,9 +61,7 @@ func TestWithdrawnRowsSweep(t *testing.T) {
 		fs.Root().Mkdir("journal", 0o700)
 		a, _ := follow(t, fs, journal.Options{}, "a")
 		b, took := follow(t, fs, journal.Options{}, "b")
-		if err := batch(a, "first"); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, batch(a, "first"))
 		full := false
 		fs.Inject(func(op simfs.Op) simfs.Fault {
 			if op.Kind == "write" && strings.Contains(op.Path, "journal/") && op.Len > 900 && op.Len < 2048 && !full {
@@ -86,17 +79,13 @@ func TestWithdrawnRowsSweep(t *testing.T) {
 			}
 			reached = true
 			fs.Before(nil)
-			if err := b.CatchUp(); err != nil {
-				t.Error(err)
-			}
+			err := b.CatchUp()
+			testbed.Expect(t, err == nil, "%v", err)
 			reader, read = follow(t, fs, journal.Options{ReadOnly: true, Live: true}, "r")
 		})
-		if err := batch(a, "lost", "lost as well", "lost, too"); err == nil || !full {
-			t.Fatal("the batch was written", err, full)
-		}
-		if err := batch(a, "second"); err != nil {
-			t.Fatal(err)
-		}
+		err := batch(a, "lost", "lost as well", "lost, too")
+		testbed.Require(t, err != nil && full, "the batch was written %v %v", err, full)
+		testbed.NoErr(t, batch(a, "second"))
 		fs.Before(nil)
 		if !reached {
 			return
@@ -107,12 +96,8 @@ func TestWithdrawnRowsSweep(t *testing.T) {
 		}
 		_, want := follow(t, fs, journal.Options{}, "c")
 		for i, l := range logs {
-			if err := l.CatchUp(); err != nil {
-				t.Fatal(err)
-			}
-			if !slices.Equal(*tooks[i], *want) {
-				t.Fatalf("read before operation %d: reader %d took %q, want %q", n, i, *tooks[i], *want)
-			}
+			testbed.NoErr(t, l.CatchUp())
+			testbed.Require(t, slices.Equal(*tooks[i], *want), "read before operation %d: reader %d took %q, want %q", n, i, *tooks[i], *want)
 		}
 	}
 }
@@ -122,22 +107,17 @@ func TestWithdrawnRowsSweep(t *testing.T) {
 func TestWithdrawnRowsStayAway(t *testing.T) {
 	fs := simfs.New()
 	a := open(t, fs, journal.Options{})
-	if err := batch(a, "first"); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, batch(a, "first"))
 	fs.Inject(func(op simfs.Op) simfs.Fault {
 		if op.Kind == "write" && strings.Contains(op.Path, "journal/") && op.Len > 900 && op.Len < 2048 {
 			return simfs.Fault{Err: syscall.ENOSPC, Short: 800}
 		}
 		return simfs.Fault{}
 	})
-	if err := batch(a, "lost", "lost as well", "lost, too"); err == nil {
-		t.Fatal("the batch was written")
-	}
+	testbed.Require(t, batch(a, "lost", "lost as well", "lost, too") != nil, "the batch was written")
 	for seed := range uint64(60) {
-		if got := paths(t, open(t, fs.Crash(seed, simfs.Older), journal.Options{})); !slices.Equal(got, []string{"first"}) {
-			t.Fatalf("a power cut left %q", got)
-		}
+		got := paths(t, open(t, fs.Crash(seed, simfs.Older), journal.Options{}))
+		testbed.Require(t, slices.Equal(got, []string{"first"}), "a power cut left %q", got)
 	}
 }
 
@@ -148,24 +128,15 @@ func TestShowFlushesRowsOfOthers(t *testing.T) {
 	fs := simfs.New()
 	a := open(t, fs, journal.Options{Writer: "a"})
 	off := open(t, fs, journal.Options{Writer: "off"})
-	if err := write(off, "shown", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := off.Show(1); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, write(off, "shown", false))
+	testbed.NoErr(t, off.Show(1))
 	write(a, "of another", false)
 	write(off, "shown, too", false)
-	if err := off.Show(3); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, off.Show(3))
 	recs, _, err := off.Tail(10, nil, 0)
-	if err != nil || len(recs) != 3 {
-		t.Fatalf("%d rows are shown: %v", len(recs), err)
-	}
-	if got := paths(t, open(t, fs.Crash(1, simfs.All), journal.Options{})); !slices.Contains(got, "of another") {
-		t.Errorf("readers saw a row of another process, which a power cut takes: %q", got)
-	}
+	testbed.Require(t, err == nil && len(recs) == 3, "%d rows are shown: %v", len(recs), err)
+	got := paths(t, open(t, fs.Crash(1, simfs.All), journal.Options{}))
+	testbed.Expect(t, slices.Contains(got, "of another"), "readers saw a row of another process, which a power cut takes: %q", got)
 }
 
 // TestPublishedRowsAreDurableSweep: at no operation of a flush is a row published that a
@@ -177,23 +148,19 @@ func TestPublishedRowsAreDurableSweep(t *testing.T) {
 	check := func(op simfs.Op) {
 		header, _ := fs.ReadFile("lock")
 		published := binary.LittleEndian.Uint64(header[64:])
-		if kept := paths(t, open(t, fs.Crash(1, simfs.All), journal.Options{})); published > uint64(len(kept)) {
-			t.Errorf("%v: %d rows are published, a power cut leaves %q", op, published, kept)
-		}
+		kept := paths(t, open(t, fs.Crash(1, simfs.All), journal.Options{}))
+		testbed.Expect(t, published <= uint64(len(kept)), "%v: %d rows are published, a power cut leaves %q", op, published, kept)
 	}
 	fs.Before(check)
 	fs.After(func(op simfs.Op) {
 		if op.Kind != "datasync" {
 			return
 		}
-		if err := write(l, "during it", false); err != nil {
-			t.Error(err)
-		}
+		err := write(l, "during it", false)
+		testbed.Expect(t, err == nil, "%v", err)
 	})
 	for _, path := range []string{"first", "second"} {
-		if err := write(l, path, true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write(l, path, true))
 	}
 	check(simfs.Op{})
 }
@@ -242,8 +209,6 @@ func TestReach(t *testing.T) {
 	again := open(t, fs, journal.Options{Writer: "c", Lost: lostFrom(1)})
 	write(again, "not shown", false)
 	reach(7, true)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, b.Close())
 	reach(7, false)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // wanted is what Skim promises of a record.
@@ -33,16 +34,13 @@ func sameAsDecoded(t *testing.T, line []byte) (usual bool) {
 	t.Helper()
 	want, wantOK := journal.DecodeRow(line)
 	got, ok, usual := journal.SkimRow(line)
-	if ok != wantOK {
-		t.Fatalf("%q: a record: %v, decoded: %v", line, ok, wantOK)
-	}
+	testbed.Require(t, ok == wantOK, "%q: a record: %v, decoded: %v", line, ok, wantOK)
 	if ok && !reflect.DeepEqual(wanted(got), wanted(want)) {
 		t.Fatalf("%q:\n got %+v\nwant %+v", line, wanted(got), wanted(want))
 	}
 	for i, m := range previousOf(line) {
-		if w := want.Muts[i]; m != w.SHA256+" "+w.PrevSHA256 {
-			t.Fatalf("%q: hashes %q, decoded %q and %q", line, m, w.SHA256, w.PrevSHA256)
-		}
+		w := want.Muts[i]
+		testbed.Require(t, m == w.SHA256+" "+w.PrevSHA256, "%q: hashes %q, decoded %q and %q", line, m, w.SHA256, w.PrevSHA256)
 	}
 	return usual
 }
@@ -75,18 +73,14 @@ func TestSkimKnowsEveryField(t *testing.T) {
 			name, _, _ := strings.Cut(c.of.Field(i).Tag.Get("json"), ",")
 			want = append(want, name)
 		}
-		if !reflect.DeepEqual(want, c.known) {
-			t.Errorf("%v has the fields\n%v, Skim knows\n%v", c.of, want, c.known)
-		}
+		testbed.Expect(t, reflect.DeepEqual(want, c.known), "%v has the fields\n%v, Skim knows\n%v", c.of, want, c.known)
 	}
 }
 
 // TestSkimReadsWhatDecodeReads: of every line Skim makes what decode makes,
 // among them the ones that are nearly of the usual form.
 func TestSkimReadsWhatDecodeReads(t *testing.T) {
-	if !sameAsDecoded(t, []byte(usualRow)) {
-		t.Error("the usual row is not read the fast way")
-	}
+	testbed.Expect(t, sameAsDecoded(t, []byte(usualRow)), "the usual row is not read the fast way")
 	for _, change := range [][2]string{
 		{`"seq":7`, `"seq":0`}, {`"seq":7`, `"seq":07`}, {`"seq":7`, `"seq":7.0`}, {`"seq":7`, `"seq":-7`}, {`"seq":7`, `"seq":"7"`},
 		{`"seq":7`, `"seq":9007199254740993`}, {`"seq":7`, `"seq":7e0`}, {`"seq":7`, `"SEQ":7`}, {`"seq":7`, `"seq": 7`}, {`"seq":7,`, ``},
@@ -102,9 +96,7 @@ func TestSkimReadsWhatDecodeReads(t *testing.T) {
 		{`}]}`, `}],"note":5}`}, {`}]}`, `}],"settled":9}`}, {`}]}`, `}]}}`}, {`}]}`, `}]`}, {`}]}`, `},]}`}, {`"op":"append",`, ``}, {`"op":"append","path":"a/b"`, `"path":"a/b","op":"append"`},
 	} {
 		line := strings.Replace(usualRow, change[0], change[1], 1)
-		if line == usualRow {
-			t.Fatalf("%q changes nothing", change)
-		}
+		testbed.Require(t, line != usualRow, "%q changes nothing", change)
 		sameAsDecoded(t, []byte(line))
 	}
 	for i := range usualRow {
@@ -121,9 +113,7 @@ func TestSkimReadsAnyRecord(t *testing.T) {
 	for range n {
 		rec := anyRecord(rng)
 		line, err := journal.EncodeRow(&rec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		if sameAsDecoded(t, line) {
 			usual++
 		}
@@ -133,9 +123,7 @@ func TestSkimReadsAnyRecord(t *testing.T) {
 			sameAsDecoded(t, line)
 		}
 	}
-	if usual < n/3 || usual == n {
-		t.Errorf("%d of %d are read the fast way", usual, n)
-	}
+	testbed.Expect(t, usual >= n/3 && usual != n, "%d of %d are read the fast way", usual, n)
 }
 
 // anyRecord fills about half of the fields with words that occur, and now and
@@ -191,9 +179,7 @@ func TestSkimPassesWhatRangePasses(t *testing.T) {
 	l := open(t, fs, journal.Options{SegmentBytes: 4 << 10})
 	for _, name := range strings.Fields("one two <three> four five six seven eight nine ten eleven twelve") {
 		for range 5 {
-			if err := write(l, name, true); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, write(l, name, true))
 		}
 	}
 	name := "journal/00000000000000000001.jsonl"
@@ -202,15 +188,9 @@ func TestSkimPassesWhatRangePasses(t *testing.T) {
 	garbage := string(data[:half]) + "garbage\n{\"seq\":3,\"kind\":\"commit\"}\n{\"seq\":5}\n" + string(data[half:])
 	fs.WriteFile(name, []byte(garbage), 0o600)
 	var want, got []journal.Record
-	if err := l.Range(1, func(r *journal.Record, _ journal.Pos) error { want = append(want, wanted(r)); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Skim(func(r *journal.Record) error { got = append(got, wanted(r)); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if len(want) != 60 || !reflect.DeepEqual(got, want) {
-		t.Errorf("%d rows, want %d", len(got), len(want))
-	}
+	testbed.NoErr(t, l.Range(1, func(r *journal.Record, _ journal.Pos) error { want = append(want, wanted(r)); return nil }))
+	testbed.NoErr(t, l.Skim(func(r *journal.Record) error { got = append(got, wanted(r)); return nil }))
+	testbed.Expect(t, len(want) == 60 && reflect.DeepEqual(got, want), "%d rows, want %d", len(got), len(want))
 	l.Close()
 }
 

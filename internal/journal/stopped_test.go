@@ -35,18 +35,12 @@ func openMarked(t *testing.T, p *simfs.Process, writer string, mark *atomic.Bool
 func openWaiting(t *testing.T, p *simfs.Process, writer string, mark *atomic.Bool, wait time.Duration) *journal.Log {
 	t.Helper()
 	dir, err := p.Root().OpenDir("journal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	lock, err := p.Root().Open("lock", fsx.Read|fsx.Write|fsx.Create, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	l, _, err := journal.Open(ctx, journal.Options{Dir: dir, Lock: lock, Writer: writer, Preallocate: 2048, LockWait: wait,
 		Failed: func(uint64) { mark.Store(true) }, Marked: mark.Load})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	return l
 }
 
@@ -78,25 +72,17 @@ func TestStoppedProcessSweep(t *testing.T) {
 		if stopped {
 			first = <-done
 		}
-		if first != nil {
-			t.Fatalf("stopped before operation %d: %v", n, first)
-		}
+		testbed.NoErr(t, first, "stopped before operation ", n)
 		want := []string{"of a", "then"}
 		if err == nil {
 			want = append(want, "meanwhile")
 		}
-		if err := write(b, "then", true); err != nil {
-			t.Fatalf("stopped before operation %d, afterwards: %v", n, err)
-		}
-		if err := errors.Join(a.Close(), b.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write(b, "then", true), "stopped before operation ", n, ", afterwards")
+		testbed.NoErr(t, errors.Join(a.Close(), b.Close()))
 		have := paths(t, openAs(t, fs.NewProcess(), "c"))
 		slices.Sort(have)
 		slices.Sort(want)
-		if !slices.Equal(have, want) {
-			t.Fatalf("stopped before operation %d: %q, want %q", n, have, want)
-		}
+		testbed.Require(t, slices.Equal(have, want), "stopped before operation %d: %q, want %q", n, have, want)
 		if !stopped {
 			return
 		}
@@ -136,9 +122,7 @@ func TestStoppedProcessIsNotWaitedForSweep(t *testing.T) {
 			for _, what := range []string{"write", "open"} {
 				select {
 				case err := <-ended:
-					if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("stopped before operation %d: %s: %v", n, what, err)
-					}
+					testbed.Expect(t, err == nil || errors.Is(err, context.DeadlineExceeded), "stopped before operation %d: %s: %v", n, what, err)
 				case <-time.After(time.Minute):
 					t.Fatalf("stopped before operation %d: the %s does not end", n, what)
 				}
@@ -155,9 +139,7 @@ func TestCloseAfterAFailedRead(t *testing.T) {
 	fs.Root().Mkdir("journal", 0o700)
 	a, b := openAs(t, fs.NewProcess(), "a"), openAs(t, fs.NewProcess(), "b")
 	for _, err := range []error{write(a, "first", true), write(b, "second", true)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 	}
 	fs.Inject(func(op simfs.Op) simfs.Fault {
 		if op.Kind == "read" {
@@ -167,9 +149,8 @@ func TestCloseAfterAFailedRead(t *testing.T) {
 	})
 	a.Close()
 	fs.Inject(nil)
-	if have := paths(t, openAs(t, fs.NewProcess(), "c")); !slices.Equal(have, []string{"first", "second"}) {
-		t.Fatalf("%q", have)
-	}
+	have := paths(t, openAs(t, fs.NewProcess(), "c"))
+	testbed.Require(t, slices.Equal(have, []string{"first", "second"}), "%q", have)
 }
 
 // TestPoisonBesideAStoppedProcessSweep: a process is stopped before each operation of its
@@ -193,9 +174,8 @@ func TestPoisonBesideAStoppedProcessSweep(t *testing.T) {
 			<-done
 		}
 		for _, l := range []*journal.Log{a, b} {
-			if err := write(l, "later", true); !errors.Is(err, journal.ErrPoisoned) {
-				t.Fatalf("stopped before operation %d: a write after the failure: %v", n, err)
-			}
+			err := write(l, "later", true)
+			testbed.Require(t, errors.Is(err, journal.ErrPoisoned), "stopped before operation %d: a write after the failure: %v", n, err)
 		}
 	}
 }
@@ -244,9 +224,7 @@ func TestWritersWaitAtTheSameTime(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, apart/2)
 			defer cancel()
 			_, err := l.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "a"}}, Ctx: short})
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
+			testbed.Expect(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
 			if freed > 0 {
 				time.AfterFunc(freed, func() { lock.Unlock(1<<40, 1) })
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // behindTimes is a directory whose segments are read as a busy machine may read
@@ -52,9 +53,7 @@ func TestAReadIsNotOneMoment(t *testing.T) {
 	writer := open(t, fs, journal.Options{})
 	var ends []int64 // of the rows
 	for _, path := range []string{"a", "b", "c", "d", "e", "f"} {
-		if err := write(writer, path, true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write(writer, path, true))
 		ends = append(ends, writer.End().Offset)
 	}
 	for name, part := range map[string][2]int64{
@@ -66,13 +65,9 @@ func TestAReadIsNotOneMoment(t *testing.T) {
 		"the first rows":        {0, ends[1]},
 	} {
 		dir, err := fs.Root().OpenDir("journal")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		lock, err := fs.Root().Open("lock", fsx.Read|fsx.Write, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		var took []string
 		reads := 0
 		l, rep, err := journal.Open(ctx, journal.Options{
@@ -83,12 +78,9 @@ func TestAReadIsNotOneMoment(t *testing.T) {
 				}
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(took, []string{"a", "b", "c", "d", "e", "f"}) || rep.Malformed != 0 || reads < 2 {
-			t.Errorf("%s: took %v, %d malformed, after %d reads", name, took, rep.Malformed, reads)
-		}
+		testbed.NoErr(t, err)
+		testbed.Expect(t, slices.Equal(took, []string{"a", "b", "c", "d", "e", "f"}) && rep.Malformed == 0 && reads >= 2,
+			"%s: took %v, %d malformed, after %d reads", name, took, rep.Malformed, reads)
 		l.Close()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // withArchive are options of a journal that may park segments.
@@ -36,36 +37,25 @@ func TestParkedRowsAreRead(t *testing.T) {
 		fs.NoLink = noLink
 		l := open(t, fs, withArchive(fs))
 		for i := range 20 {
-			if err := write(l, fmt.Sprint(i), true); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, write(l, fmt.Sprint(i), true))
 		}
 		lagging := open(t, fs, withArchive(fs))
 		sealed, err := l.Sealed()
-		if err != nil || len(sealed) < 4 {
-			t.Fatalf("%v %v", sealed, err)
-		}
-		if err := l.Park(ctx, append(sealed, 99, l.End().Segment)); err != nil {
-			t.Fatal(err)
-		}
+		testbed.Require(t, err == nil && len(sealed) >= 4, "%v %v", sealed, err)
+		testbed.NoErr(t, l.Park(ctx, append(sealed, 99, l.End().Segment)))
 		if err := l.Park(ctx, sealed); err != nil { // nothing is left to do
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			if err := write(l, fmt.Sprint("more ", i), true); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, write(l, fmt.Sprint("more ", i), true))
 		}
-		if err := write(lagging, "by another", true); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, write(lagging, "by another", true))
 		folded := 0
 		o := withArchive(fs)
 		o.OnRecord = func(*journal.Record, journal.Pos) { folded++ }
 		for name, l := range map[string]*journal.Log{"own": l, "lagging": lagging, "fresh": open(t, fs, o)} {
-			if got := paths(t, l); len(got) != 24 || got[0] != "0" || got[23] != "by another" {
-				t.Errorf("%s: %v", name, got)
-			}
+			got := paths(t, l)
+			testbed.Expect(t, len(got) == 24 && got[0] == "0" && got[23] == "by another", "%s: %v", name, got)
 			if r, err := l.Find(2); err != nil || r.Muts[0].Path != "1" {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -79,9 +69,7 @@ func TestParkedRowsAreRead(t *testing.T) {
 			}
 			audit(t, l)
 		}
-		if folded != 24 {
-			t.Errorf("%d rows were folded", folded)
-		}
+		testbed.Equal(t, folded, 24, "rows were folded")
 	}
 }
 
@@ -89,9 +77,7 @@ func TestParkedRowsAreRead(t *testing.T) {
 func sealedRows(t *testing.T, l *journal.Log, first uint64) []int64 {
 	t.Helper()
 	f, err := l.Facts(first)
-	if err != nil || f.First != first || f.Last < first || int64(f.Last-f.First+1) != f.Rows || len(f.SHA256) != 64 {
-		t.Fatalf("%+v %v", f, err)
-	}
+	testbed.Require(t, err == nil && f.First == first && f.Last >= first && int64(f.Last-f.First+1) == f.Rows && len(f.SHA256) == 64, "%+v %v", f, err)
 	return make([]int64, f.Rows)
 }
 
@@ -105,12 +91,9 @@ func TestArchiveOfAnotherJournal(t *testing.T) {
 	}
 	sealed, _ := l.Sealed()
 	fs.WriteFile("archive/"+journal.SegmentFile(sealed[1]), []byte("something else"), 0o600)
-	if err := l.Park(ctx, sealed); !errors.Is(err, journal.ErrTaken) {
-		t.Errorf("%v", err)
-	}
-	if got := paths(t, l); len(got) != 10 {
-		t.Errorf("%v", got)
-	}
+	testbed.IsErr(t, l.Park(ctx, sealed), journal.ErrTaken)
+	got := paths(t, l)
+	testbed.Expect(t, len(got) == 10, "%v", got)
 }
 
 // TestHolesThatACrashMakes: of rows that were written together and not flushed,
@@ -126,33 +109,24 @@ func TestHolesThatACrashMakes(t *testing.T) {
 		for i := range 12 {
 			recs = append(recs, &journal.Record{Kind: journal.KindCommit, Writer: "w", Muts: []journal.Mutation{{Op: "create", Path: fmt.Sprint(i), SHA256: strings.Repeat("b", 64)}}})
 		}
-		if _, err := l.Write(&journal.Batch{Recs: recs}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Write(&journal.Batch{Recs: recs})
+		testbed.Require(t, err == nil, "%v", err)
 		disk := fs.Crash(seed, simfs.Some)
 		for range 2 {
 			l, rep, err := tryOpen(disk, journal.Options{Flushed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, err)
 			for _, n := range rep.Torn {
 				if n.Missing != nil {
 					holes++
 				}
 			}
-			if err := write(l, "after", true); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, write(l, "after", true))
 			audit(t, l)
 			l.Close()
-			if t.Failed() {
-				t.Fatalf("seed %d: %+v", seed, rep)
-			}
+			testbed.Require(t, !t.Failed(), "seed %d: %+v", seed, rep)
 		}
 	}
-	if holes < 10 {
-		t.Errorf("only %d holes were seen", holes)
-	}
+	testbed.Expect(t, holes >= 10, "only %d holes were seen", holes)
 }
 
 // TestHolesThatNoCrashMakes: rows that were flushed and are gone are not
@@ -171,12 +145,10 @@ func TestHolesThatNoCrashMakes(t *testing.T) {
 	fs.WriteFile(name, append(append([]byte("\n"), bytes.Join(rows, []byte("\n\n"))...), '\n'), 0o600)
 	l = open(t, fs, journal.Options{Flushed: 6})
 	var codes []string
-	if _, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { codes = append(codes, p.Code) }}); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(codes, " "); !strings.Contains(got, journal.ProblemGarbage) || !strings.Contains(got, journal.ProblemMissing) {
-		t.Errorf("found %s", got)
-	}
+	_, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { codes = append(codes, p.Code) }})
+	testbed.Require(t, err == nil, "%v", err)
+	got := strings.Join(codes, " ")
+	testbed.Expect(t, strings.Contains(got, journal.ProblemGarbage) && strings.Contains(got, journal.ProblemMissing), "found %s", got)
 }
 
 // TestReplacedSegmentIsFollowed: a writer whose sealed segment was replaced by
@@ -194,15 +166,10 @@ func TestReplacedSegmentIsFollowed(t *testing.T) {
 	old, _ := fs.ReadFile("journal/" + journal.SegmentFile(1))
 	f.Write(old)
 	f.Close()
-	if err := dir.Rename("copy", dir, journal.SegmentFile(1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(b, "by b", true); err != nil {
-		t.Fatal(err)
-	}
-	if got := paths(t, b); len(got) != 9 || got[8] != "by b" {
-		t.Errorf("%v", got)
-	}
+	testbed.NoErr(t, dir.Rename("copy", dir, journal.SegmentFile(1)))
+	testbed.NoErr(t, write(b, "by b", true))
+	got := paths(t, b)
+	testbed.Expect(t, len(got) == 9 && got[8] == "by b", "%v", got)
 	audit(t, b)
 	audit(t, a)
 }
@@ -219,20 +186,12 @@ func TestExportIsVerified(t *testing.T) {
 	write(l, "not shown", false)
 	var b bytes.Buffer
 	foot, err := l.Export(&b, journal.ExportHeader{}, 0, func() error { return nil })
-	if err != nil || foot.Rows != 10 || foot.First != 1 || foot.Last != 10 {
-		t.Fatalf("%+v %v", foot, err)
-	}
+	testbed.Require(t, err == nil && foot.Rows == 10 && foot.First == 1 && foot.Last == 10, "%+v %v", foot, err)
 	n := 0
 	in, err := journal.ReadExport(bytes.NewReader(b.Bytes()), func(r *journal.Record) error { n++; return nil })
-	if err != nil || n != 10 || in.Footer != foot {
-		t.Errorf("%v: %d rows, %+v", err, n, in)
-	}
-	if _, err := journal.ReadExport(io.LimitReader(&b, int64(b.Len()-1)), func(*journal.Record) error { return nil }); !errors.Is(err, journal.ErrExport) {
-		t.Errorf("%v", err)
-	}
-	if _, err := l.Export(failing{}, journal.ExportHeader{}, 0, func() error { return nil }); !errors.Is(err, syscall.EPIPE) {
-		t.Errorf("%v", err)
-	}
+	testbed.Expect(t, err == nil && n == 10 && in.Footer == foot, "%v: %d rows, %+v", err, n, in)
+	testbed.Fails(journal.ReadExport(io.LimitReader(&b, int64(b.Len()-1)), func(*journal.Record) error { return nil }))(t, journal.ErrExport)
+	testbed.Fails(l.Export(failing{}, journal.ExportHeader{}, 0, func() error { return nil }))(t, syscall.EPIPE)
 }
 
 type failing struct{}
@@ -252,9 +211,7 @@ func FuzzReadExport(f *testing.F) {
 	f.Add([]byte("{}\n{}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := journal.ReadExport(bytes.NewReader(data), func(*journal.Record) error { return nil })
-		if err != nil && !errors.Is(err, journal.ErrExport) && !errors.Is(err, journal.ErrNewerExport) {
-			t.Fatal(err)
-		}
+		testbed.Require(t, err == nil || errors.Is(err, journal.ErrExport) || errors.Is(err, journal.ErrNewerExport), "%v", err)
 		if err == nil && !bytes.Contains(data, []byte(journal.ExportFormat)) {
 			t.Fatal("accepted what is no export")
 		}

@@ -3,6 +3,8 @@ package jsontext
 import (
 	"fmt"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestMembers(t *testing.T) {
@@ -19,14 +21,11 @@ func TestMembers(t *testing.T) {
 		for _, m := range list {
 			shown = append(shown, fmt.Sprintf("{%s %s}", m.Name, m.Value))
 		}
-		if got := fmt.Sprint(shown, err == nil); got != want {
-			t.Errorf("%s: %s, want %s", doc, got, want)
-		}
+		testbed.Equal(t, fmt.Sprint(shown, err == nil), want, doc)
 	}
 }
 
 func TestEncode(t *testing.T) {
-	if got, err := Encode(map[string]string{"a": "<&>"}, "  "); string(got) != "{\n  \"a\": \"<&>\"\n}\n" || err != nil {
-		t.Errorf("%q %v", got, err)
-	}
+	got, err := Encode(map[string]string{"a": "<&>"}, "  ")
+	testbed.Expect(t, string(got) == "{\n  \"a\": \"<&>\"\n}\n" && err == nil, "%q %v", got, err)
 }

@@ -85,15 +85,11 @@ func TestTimeoutNamesTheHolder(t *testing.T) {
 	for i, x := range list { // within the process, and from another one
 		_, err := x.Keys(ctx, 30*time.Millisecond, "other", "a")
 		var timeout *lock.TimeoutError
-		if !errors.As(err, &timeout) || timeout.Holder.PID != 100 || timeout.Holder.What != "safe_write" {
-			t.Errorf("%d: %v", i, err)
-		}
+		testbed.Expect(t, errors.As(err, &timeout) && timeout.Holder.PID == 100 && timeout.Holder.What == "safe_write", "%d: %v", i, err)
 	}
 	canceled, cancel := context.WithCancel(ctx)
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := list[1].Keys(canceled, time.Minute, "other", "a"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	testbed.Fails(list[1].Keys(canceled, time.Minute, "other", "a"))(t, context.Canceled)
 	unlock()
 	for _, x := range list {
 		unlock := testbed.Must(x.Keys(ctx, time.Second, "next", "a", "b"))(t)
@@ -121,9 +117,7 @@ func TestTreeIsNotKeptOut(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if alone.Load() {
-					t.Error("a key is held beside the tree")
-				}
+				testbed.Expect(t, !alone.Load(), "a key is held beside the tree")
 				time.Sleep(time.Millisecond) // held most of the time, by one of them
 				unlock()
 			}
@@ -149,9 +143,8 @@ func TestNamesDoNotWaitForTheTree(t *testing.T) {
 	defer tree()
 	for _, x := range list {
 		unlock := testbed.Must(x.Names(ctx, time.Minute, "names", "a"))(t)
-		if _, err := list[0].Names(ctx, 30*time.Millisecond, "names", "a"); err == nil {
-			t.Error("a name has two holders")
-		}
+		_, err := list[0].Names(ctx, 30*time.Millisecond, "names", "a")
+		testbed.Expect(t, err != nil, "a name has two holders")
 		unlock()
 	}
 }
@@ -167,9 +160,8 @@ func TestTreeWaitsForKeys(t *testing.T) {
 		keys()
 		tree := testbed.Must(x.Tree(ctx, time.Second, "move"))(t)
 		for _, y := range list {
-			if _, err := y.Keys(ctx, 30*time.Millisecond, "keys", "b"); err == nil {
-				t.Error("a key was locked beside the tree")
-			}
+			_, err := y.Keys(ctx, 30*time.Millisecond, "keys", "b")
+			testbed.Expect(t, err != nil, "a key was locked beside the tree")
 		}
 		tree()
 	}
@@ -180,13 +172,11 @@ func TestLiveness(t *testing.T) {
 	_, release, err := lock.Register(dir, "writer1")
 	testbed.NoErr(t, err)
 	for range 3 {
-		if live, err := lock.Alive(dir, "writer1"); err != nil || !live {
-			t.Errorf("%v %v", live, err)
-		}
+		live, err := lock.Alive(dir, "writer1")
+		testbed.Expect(t, err == nil && live, "%v %v", live, err)
 	}
-	if list, _ := lock.Writers(dir); fmt.Sprint(list) != "[writer1]" {
-		t.Errorf("%v", list)
-	}
+	list, _ := lock.Writers(dir)
+	testbed.Expect(t, fmt.Sprint(list) == "[writer1]", "%v", list)
 	release()
 	if live, err := lock.Alive(dir, "writer1"); err != nil || live {
 		t.Errorf("%v %v", live, err)
@@ -234,9 +224,7 @@ func TestPublishedCalls(t *testing.T) {
 	}
 	ends[1]()
 	for i, c := range published(2) {
-		if c.Op != fmt.Sprint("op", 2*i) || c.PID != os.Getpid() || c.Since == 0 || len(c.Paths) != 2 {
-			t.Errorf("%+v", c)
-		}
+		testbed.Expect(t, c.Op == fmt.Sprint("op", 2*i) && c.PID == os.Getpid() && c.Since != 0 && len(c.Paths) == 2, "%+v", c)
 	}
 	long := calls.Begin(func() lock.Call { return lock.Call{Op: "long", Paths: []string{strings.Repeat("x", 9000)}} })
 	ends = append(ends, calls.Begin(func() lock.Call { return lock.Call{Op: "short"} }))
@@ -250,9 +238,8 @@ func TestPublishedCalls(t *testing.T) {
 		f := testbed.Must(os.OpenFile(filepath.Join(place, "w-w0"), os.O_RDWR, 0))(t)
 		f.WriteAt([]byte(text+"\n"), 64)
 		f.Close()
-		if list, err := lock.Reported(dir); err != nil || len(list) > 1 {
-			t.Errorf("%q: %v %+v", text, err, list)
-		}
+		list, err := lock.Reported(dir)
+		testbed.Expect(t, err == nil && len(list) <= 1, "%q: %v %+v", text, err, list)
 	}
 	end := calls.Begin(func() lock.Call { return lock.Call{Op: "last"} })
 	published(1)

@@ -26,9 +26,7 @@ func gitMerge(t *testing.T, dir string, base, ours, theirs []byte) (content []by
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
 	content, err := cmd.Output()
 	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 1 || exit.ExitCode() > 127) {
-		t.Fatalf("git merge-file: %v", err)
-	}
+	testbed.Require(t, err == nil || errors.As(err, &exit) && exit.ExitCode() >= 1 && exit.ExitCode() <= 127, "git merge-file: %v", err)
 	return content, err == nil
 }
 
@@ -111,9 +109,7 @@ func TestAgreesWithGit(t *testing.T) {
 			ours, theirs := s.edited(r, lines, false), s.edited(r, lines, true)
 			want, ok := gitMerge(t, dir, base, ours, theirs)
 			got, err := Three(base, ours, theirs)
-			if err != nil {
-				t.Fatalf("%s %d: %v", s.name, i, err)
-			}
+			testbed.NoErr(t, err, s.name, " ", i)
 			if ok {
 				clean++
 			}
@@ -122,9 +118,7 @@ func TestAgreesWithGit(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d of %d clean", s.name, clean, n)
-		if clean == 0 || clean == n {
-			t.Errorf("%s: %d of %d are clean, so one of both was not tested", s.name, clean, n)
-		}
+		testbed.Expect(t, clean != 0 && clean != n, "%s: %d of %d are clean, so one of both was not tested", s.name, clean, n)
 	}
 }
 
@@ -166,13 +160,11 @@ func FuzzThree(f *testing.F) {
 			return
 		}
 		swapped, err := Three(b, h, o)
-		if err != nil || len(swapped.Conflicts) == 0 != (len(got.Conflicts) == 0) || !bytes.Equal(swapped.Content, got.Content) {
-			t.Errorf("the sides are not equal: %v %v %v", got, swapped, err)
-		}
+		testbed.Expect(t, err == nil && len(swapped.Conflicts) == 0 == (len(got.Conflicts) == 0) && bytes.Equal(swapped.Content, got.Content),
+			"the sides are not equal: %v %v %v", got, swapped, err)
 		for _, c := range []struct{ ours, theirs, want []byte }{{b, h, h}, {o, b, o}, {o, o, o}} {
-			if got, err := Three(b, c.ours, c.theirs); err != nil || !bytes.Equal(got.Content, c.want) {
-				t.Errorf("a change beside none: %q %v", got.Content, err)
-			}
+			got, err := Three(b, c.ours, c.theirs)
+			testbed.Expect(t, err == nil && bytes.Equal(got.Content, c.want), "a change beside none: %q %v", got.Content, err)
 		}
 		checkHunks(t, b, o)
 	})

@@ -31,7 +31,5 @@ func TestMutantsApply(t *testing.T) {
 func TestMutantsAreListed(t *testing.T) {
 	root := testbed.Must(moduleRoot())(t)
 	page := testbed.Must(os.ReadFile(filepath.Join(root, "docs", "durability.md")))(t)
-	if !strings.Contains(string(page), table()) {
-		t.Error("docs/durability.md does not have the table that go run ./internal/mutants -list prints")
-	}
+	testbed.Expect(t, strings.Contains(string(page), table()), "docs/durability.md does not have the table that go run ./internal/mutants -list prints")
 }

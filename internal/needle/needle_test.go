@@ -23,9 +23,7 @@ import (
 func made(t testing.TB, secret string) *needle.Needle {
 	t.Helper()
 	n, err := needle.New([]byte(secret))
-	if err != nil {
-		t.Fatalf("%q: %v", secret, err)
-	}
+	testbed.NoErr(t, err, secret)
 	return n
 }
 
@@ -64,17 +62,14 @@ func TestEveryFormIsFoundAndWrittenOver(t *testing.T) {
 			if !changed || len(out) != len(text) || n.Within(out) {
 				t.Errorf("%q as %s: changed %v, %d bytes of %d, still there %v", secret, name, changed, len(out), len(text), n.Within(out))
 			}
-			if !bytes.HasPrefix(out, []byte("before ")) || !bytes.Contains(out, []byte(" after ")) {
-				t.Errorf("%q as %s: the neighbours changed: %q", secret, name, out)
-			}
-			if found, err := n.In(iotest.OneByteReader(bytes.NewReader(text))); err != nil || !found {
-				t.Errorf("%q as %s: not found in a stream: %v", secret, name, err)
-			}
+			testbed.Expect(t, bytes.HasPrefix(out, []byte("before ")) && bytes.Contains(out, []byte(" after ")),
+				"%q as %s: the neighbours changed: %q", secret, name, out)
+			found, err := n.In(iotest.OneByteReader(bytes.NewReader(text)))
+			testbed.Expect(t, err == nil && found, "%q as %s: not found in a stream: %v", secret, name, err)
 		}
 		clean := []byte("nothing of it is here, not even " + secret[:len(secret)/2])
-		if out, changed := n.Mask(clean); changed || !bytes.Equal(out, clean) {
-			t.Errorf("%q: a text without it was changed", secret)
-		}
+		out, changed := n.Mask(clean)
+		testbed.Expect(t, !changed && bytes.Equal(out, clean), "%q: a text without it was changed", secret)
 	}
 }
 
@@ -105,16 +100,12 @@ func TestFoundAcrossBlocks(t *testing.T) {
 	for _, at := range []int{0, 1, 256<<10 - 20, 256<<10 - 10, 256<<10 - 1, 256 << 10, 300_000, 512<<10 - 5} {
 		text := bytes.Repeat([]byte("."), 600_000)
 		copy(text[at:], secret)
-		if found, err := n.In(bytes.NewReader(text)); err != nil || !found {
-			t.Errorf("at %d: %v %v", at, found, err)
-		}
-		if found, _ := n.In(bytes.NewReader(append(text[:at:at], text[at+1:]...))); found {
-			t.Errorf("at %d: found what is not there", at)
-		}
+		found, err := n.In(bytes.NewReader(text))
+		testbed.Expect(t, err == nil && found, "at %d: %v %v", at, found, err)
+		found, _ = n.In(bytes.NewReader(append(text[:at:at], text[at+1:]...)))
+		testbed.Expect(t, !found, "at %d: found what is not there", at)
 	}
-	if _, err := n.In(iotest.ErrReader(io.ErrClosedPipe)); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("%v", err)
-	}
+	testbed.Fails(n.In(iotest.ErrReader(io.ErrClosedPipe)))(t, io.ErrClosedPipe)
 }
 
 // TestJSONStaysWhatItWas: only the insides of strings change, escapes are
@@ -133,9 +124,8 @@ func TestJSONStaysWhatItWas(t *testing.T) {
 				text = []byte(asciiJSON2(text))
 			}
 			out, changed, err := n.MaskJSON(text, func(f string) bool { return f == "seq" })
-			if err != nil || !changed || len(out) != len(text) {
-				t.Fatalf("%q: %v, changed %v, %d of %d bytes\n%s", secret, err, changed, len(out), len(text), text)
-			}
+			testbed.Require(t, err == nil && changed && len(out) == len(text),
+				"%q: %v, changed %v, %d of %d bytes\n%s", secret, err, changed, len(out), len(text), text)
 			var back map[string]any
 			if err := json.Unmarshal(out, &back); err != nil {
 				t.Fatalf("%q: %v\n%s\n%s", secret, err, text, out)
@@ -144,9 +134,8 @@ func TestJSONStaysWhatItWas(t *testing.T) {
 				if s, ok := v.(string); ok && (strings.Contains(s, secret) || n.Within([]byte(s))) {
 					t.Fatalf("%q: still in %s: %q", secret, k, s)
 				}
-				if _, ok := doc[k]; !ok {
-					t.Fatalf("%q: the field %q is new", secret, k)
-				}
+				_, ok := doc[k]
+				testbed.Require(t, ok, "%q: the field %q is new", secret, k)
 			}
 		}
 	}
@@ -174,30 +163,25 @@ func TestStructureIsRefused(t *testing.T) {
 	fixed := func(f string) bool { return f == "kind" || f == "chain" }
 	for _, secret := range []string{`"kind":"commit"`, `456789abcd`, `12345678`, `":"commit","chain`, `mmit","chain":"0123`} {
 		n := testbed.Must(needle.New([]byte(secret)))(t)
-		if _, _, err := n.MaskJSON(line, fixed); !errors.Is(err, needle.ErrStructure) {
-			t.Errorf("%q: %v", secret, err)
-		}
+		_, _, err := n.MaskJSON(line, fixed)
+		testbed.Expect(t, errors.Is(err, needle.ErrStructure), "%q: %v", secret, err)
 	}
 	out, changed, err := made(t, "somebody-else").MaskJSON(line, fixed)
-	if err != nil || !changed || !bytes.HasPrefix(out, line[:bytes.Index(line, []byte("somebody"))]) || !json.Valid(out) {
-		t.Errorf("%v %v %s", err, changed, out)
-	}
+	testbed.Expect(t, err == nil && changed && bytes.HasPrefix(out, line[:bytes.Index(line, []byte("somebody"))]) && json.Valid(out),
+		"%v %v %s", err, changed, out)
 	// Where everything may change, names and numbers do too.
 	doc := []byte(`{"secret-name-1":9876543210,"x":[-9876543210.5e3]}`)
 	for _, secret := range []string{"secret-name-1", "9876543210"} {
 		out, changed, err := made(t, secret).MaskJSON(doc, nil)
-		if err != nil || !changed || !json.Valid(out) || bytes.Contains(out, []byte(secret)) || len(out) != len(doc) {
-			t.Errorf("%s: %v %v %s", secret, err, changed, out)
-		}
+		testbed.Expect(t, err == nil && changed && json.Valid(out) && !bytes.Contains(out, []byte(secret)) && len(out) == len(doc),
+			"%s: %v %v %s", secret, err, changed, out)
 	}
 }
 
 // TestShortSecretsAreRefused: they would match by chance.
 func TestShortSecretsAreRefused(t *testing.T) {
 	for _, s := range []string{"", "1234567", "        ", strings.Repeat("ab", 40), "ERASED_ERASED_", "SED_ERASED_ER", "\x00\x00\x00\x00\x00\x00\x00\x00\x00"} {
-		if _, err := needle.New([]byte(s)); !errors.Is(err, needle.ErrShort) {
-			t.Errorf("%q: %v", s, err)
-		}
+		testbed.Fails(needle.New([]byte(s)))(t, needle.ErrShort, s)
 	}
 }
 
@@ -218,9 +202,8 @@ func FuzzMaskJSON(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if len(out) != len(text) || !json.Valid(out) || n.Within(out) || changed == bytes.Equal(out, text) {
-				t.Fatalf("%q in %q became %q (changed %v)", secret, text, out, changed)
-			}
+			testbed.Require(t, len(out) == len(text) && json.Valid(out) && !n.Within(out) && changed != bytes.Equal(out, text),
+				"%q in %q became %q (changed %v)", secret, text, out, changed)
 		}
 	})
 }
@@ -231,9 +214,7 @@ func FuzzMaskJSON(f *testing.F) {
 func FuzzLinear(f *testing.F) {
 	seeds := []string{"k3y-Sample", "k3y-Sample9", `"k3y-Sample9",`, `"k#":"\u006b3y-Sample9",`, `\\k3y-Sample9`, "azN5LVNhbXBsZTk=", "k3y-Sample", "\\\\", `"\`, "k3y-Samplk3y-Sample9"}
 	n, err := needle.New([]byte("k3y-Sample9"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testbed.NoErr(f, err)
 	testbed.FuzzLinear(f, 16<<10, 2*time.Microsecond, seeds, func(text []byte) int {
 		spans := len(n.Find(text))
 		n.Mask(text)

@@ -63,23 +63,18 @@ func TestOverview(t *testing.T) {
 	for i := range 24 {
 		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("d/%02d.txt", i), Content: []byte("x")})
 	}
-	if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Tx(ctx, rw.TxRequest{Ops: ops})
+	testbed.Require(t, err == nil, "%v", err)
 	last := write(t, s, "b.txt", "b\n")
-	if _, err := s.Undo(ctx, rw.UndoRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "conf.env", Content: []byte("key " + key)}); err == nil {
-		t.Fatal("not refused")
-	}
+	_, err = s.Undo(ctx, rw.UndoRequest{})
+	testbed.Require(t, err == nil, "%v", err)
+	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "conf.env", Content: []byte("key " + key)})
+	testbed.Require(t, err != nil, "not refused")
 	stale := call.DigestOf([]byte("other"))
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("x"), Expect: rw.Exactly(stale)}); err == nil {
-		t.Fatal("not refused")
-	}
-	if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("1")}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("x"), Expect: rw.Exactly(stale)})
+	testbed.Require(t, err != nil, "not refused")
+	_, err = s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("1")})
+	testbed.Require(t, err == nil, "%v", err)
 	tx := testbed.Must(s.TxBegin(ctx, rw.TxBeginRequest{}))(t)
 	if _, err := s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
 		TaskID: "shop", Status: handoff.Blocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"which currency?"}, NextSteps: []string{}, LastGoodState: []handoff.File{},
@@ -89,35 +84,24 @@ func TestOverview(t *testing.T) {
 	o := seen(t, dir, overview.Request{})
 	text := fmt.Sprintf("%+v", *o)
 	for _, want := range []string{"conf.env", "what looks like a secret: api_key", "a refused draft of conf.env", "pieces, chunks: 1", "an open transaction: " + tx.TxID, "the handoff of shop, blocked; question 1 of 1: which currency?", "draft get draft_"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in %s", want, text)
-		}
+		testbed.Expect(t, strings.Contains(text, want), "no %q in %s", want, text)
 	}
-	if strings.Contains(text, key) || strings.Contains(text, dir) {
-		t.Errorf("it shows too much: %s", text)
-	}
-	if len(o.Refused) != 2 || o.Refused[0].Path != "b.txt" || o.Refused[0].Why == "" {
-		t.Errorf("refused: %+v", o.Refused)
-	}
+	testbed.Expect(t, !strings.Contains(text, key) && !strings.Contains(text, dir), "it shows too much: %s", text)
+	testbed.Expect(t, len(o.Refused) == 2 && o.Refused[0].Path == "b.txt" && o.Refused[0].Why != "", "refused: %+v", o.Refused)
 	var rows []string
 	for _, c := range o.Changes {
 		rows = append(rows, fmt.Sprint(c.Op, " ", c.Summary(), " ", c.Files[0].Size(), " ", c.Undone))
 	}
 	want := []string{"handoff HANDOFF.md", "undo b.txt gone false", "create b.txt 2 B true", "tx d/04.txt, d/05.txt, d/06.txt and 22 more ", "overwrite a.txt 4 B false", "create a.txt 4 B false"}
 	for i, w := range want {
-		if i >= len(rows) || !strings.Contains(rows[i], w) {
-			t.Errorf("change %d is not %q: %q", i, w, rows)
-		}
+		testbed.Expect(t, i < len(rows) && strings.Contains(rows[i], w), "change %d is not %q: %q", i, w, rows)
 	}
-	if o.Changes[2].Row != last.Receipt.JournalSeq || o.Changes[2].Undo() != fmt.Sprint("resilient-write undo --row ", o.Changes[2].Row) {
-		t.Errorf("%+v", o.Changes[2])
-	}
-	if later := seen(t, dir, overview.Request{Rows: 100, Changes: 10, Since: time.Now().Add(time.Hour)}); len(later.Changes)+len(later.Refused) > 0 || len(later.Waiting) != 2 {
-		t.Errorf("before its time: %+v", later)
-	}
-	if few := seen(t, dir, overview.Request{Rows: 100, Changes: 1}); len(few.Changes) != 1 || len(few.Refused) != 1 {
-		t.Errorf("%+v", few)
-	}
+	testbed.Expect(t, o.Changes[2].Row == last.Receipt.JournalSeq && o.Changes[2].Undo() == fmt.Sprint("resilient-write undo --row ", o.Changes[2].Row),
+		"%+v", o.Changes[2])
+	later := seen(t, dir, overview.Request{Rows: 100, Changes: 10, Since: time.Now().Add(time.Hour)})
+	testbed.Expect(t, len(later.Changes)+len(later.Refused) <= 0 && len(later.Waiting) == 2, "before its time: %+v", later)
+	few := seen(t, dir, overview.Request{Rows: 100, Changes: 1})
+	testbed.Expect(t, len(few.Changes) == 1 && len(few.Refused) == 1, "%+v", few)
 }
 
 // TestMemoOfTheHandoff follows the handoff: it comes, changes and is complete.
@@ -137,15 +121,12 @@ func TestMemoOfTheHandoff(t *testing.T) {
 		for range 2 { // as read, and as remembered
 			fresh := r
 			fresh.Memo = nil
-			if diff := cmp.Diff(seen(t, dir, fresh).Waiting, seen(t, dir, r).Waiting); diff != "" {
-				t.Errorf("%s: %s", status, diff)
-			}
+			testbed.Equal(t, cmp.Diff(seen(t, dir, fresh).Waiting, seen(t, dir, r).Waiting), "", status)
 		}
 	}
 	testbed.NoErr(t, os.Remove(filepath.Join(dir, "HANDOFF.md")))
-	if o := seen(t, dir, r); len(o.Waiting) != 0 {
-		t.Errorf("%+v", o.Waiting)
-	}
+	o := seen(t, dir, r)
+	testbed.Expect(t, len(o.Waiting) == 0, "%+v", o.Waiting)
 }
 
 // TestUndoOfARow undoes the commit that is named, by any caller and
@@ -161,19 +142,15 @@ func TestUndoOfARow(t *testing.T) {
 		t.Fatalf("%v %+v", err, r)
 	}
 	r, err := person.Undo(ctx, rw.UndoRequest{Row: row, Call: rw.Call{IdempotencyKey: "k"}})
-	if err != nil || len(r.Undone) != 1 || r.Undone[0] != row {
-		t.Fatalf("%v %+v", err, r)
-	}
+	testbed.Require(t, err == nil && len(r.Undone) == 1 && r.Undone[0] == row, "%v %+v", err, r)
 	if again, err := person.Undo(ctx, rw.UndoRequest{Row: row, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || again.Status != rw.StatusReplayed {
 		t.Errorf("%v %+v", err, again)
 	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "one\n" {
-		t.Errorf("%q", data)
-	}
+	data, _ := os.ReadFile(filepath.Join(dir, "a.txt"))
+	testbed.Expect(t, string(data) == "one\n", "%q", data)
 	for row, want := range map[uint64]error{row: rw.ErrChangedOutside, 999: rw.ErrNothingToUndo} {
-		if _, err := person.Undo(ctx, rw.UndoRequest{Row: row}); rw.AsError("undo", err).Detail != want {
-			t.Errorf("row %d: %v", row, err)
-		}
+		_, err := person.Undo(ctx, rw.UndoRequest{Row: row})
+		testbed.Expect(t, rw.AsError("undo", err).Detail == want, "row %d: %v", row, err)
 	}
 }
 
@@ -247,17 +224,15 @@ func TestRunningCalls(t *testing.T) {
 			if len(o.Running) == 0 && t.Context().Err() == nil {
 				continue
 			}
-			if len(o.Running) != 1 || fmt.Sprint(o.Running[0].Op, " ", o.Running[0].Paths) != want || o.Running[0].PID != os.Getpid() {
-				t.Errorf("%s: %+v", want, o.Running)
-			}
+			testbed.Expect(t, len(o.Running) == 1 && fmt.Sprint(o.Running[0].Op, " ", o.Running[0].Paths) == want && o.Running[0].PID == os.Getpid(),
+				"%s: %+v", want, o.Running)
 			break
 		}
 		close(leave)
 		disarm()
 		testbed.NoErr(t, <-done)
-		if o := seen(t, dir, r); len(o.Running) != 0 {
-			t.Errorf("after it: %+v", o.Running)
-		}
+		o := seen(t, dir, r)
+		testbed.Expect(t, len(o.Running) == 0, "after it: %+v", o.Running)
 	}
 }
 

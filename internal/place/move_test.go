@@ -143,9 +143,7 @@ func TestMoveRefuses(t *testing.T) {
 	w, _ := place.Look(repo)
 	to := testbed.Must(w.OpenAt(w.Of(place.XDG), true))(t)
 	os.Mkdir(to.Path, 0o700)
-	if err := place.Move(from, to); !errors.Is(err, place.ErrTaken) {
-		t.Error(err)
-	}
+	testbed.IsErr(t, place.Move(from, to), place.ErrTaken)
 	os.Remove(to.Path)
 	os.Mkdir(filepath.Join(from, "locks"), 0o700)
 	locks := testbed.Must(fsx.OpenRoot(filepath.Join(from, "locks")))(t)
@@ -153,9 +151,7 @@ func TestMoveRefuses(t *testing.T) {
 	_, release, err := lock.Register(locks, "other")
 	testbed.NoErr(t, err)
 	for _, err := range []error{place.Move(from, to), place.Remove(from)} {
-		if !errors.Is(err, place.ErrInUse) {
-			t.Error(err)
-		}
+		testbed.Expect(t, errors.Is(err, place.ErrInUse), "%v", err)
 	}
 	release()
 	if err := place.Remove(from); err != nil || len(w.Found()) != 0 {
@@ -190,16 +186,13 @@ func TestInterruptedCopyIsNoStore(t *testing.T) {
 			defer func() { recover() }()
 			t.Error(at, place.Move(from.Path, to))
 		}()
-		if found := w.Found(); len(found) != 1 || found[0].Kind != place.XDG {
-			t.Errorf("%s: %q", at, found)
-		}
+		found := w.Found()
+		testbed.Expect(t, len(found) == 1 && found[0].Kind == place.XDG, "%s: %q", at, found)
 		other := testbed.Must(place.OpenDir(filepath.Join(state, "other")))(t)
-		if err := place.Move(from.Path, other); err != nil {
-			t.Errorf("%s, to a third place: %v", at, err)
-		}
-		if found := w.Found(); len(found) != 0 {
-			t.Errorf("%s, from a third place: %q", at, found)
-		}
+		err := place.Move(from.Path, other)
+		testbed.Expect(t, err == nil, "%s, to a third place: %v", at, err)
+		found = w.Found()
+		testbed.Expect(t, len(found) == 0, "%s, from a third place: %q", at, found)
 		if err := errors.Join(place.Move(other.Path, to), place.Finish(to.Path)); err != nil || len(w.Found()) != 1 {
 			t.Errorf("%s, finished: %v, %q", at, err, w.Found())
 		}
@@ -214,14 +207,11 @@ func TestMoveIntoItself(t *testing.T) {
 	testbed.NoErr(t, os.Symlink(from, filepath.Join(root, "link")))
 	for _, name := range []string{from + "/new", from + "/journal/new", root + "/link/new", from + "/../" + filepath.Base(from) + "/new"} {
 		to := testbed.Must(place.OpenDir(name))(t)
-		if err := place.Move(from, to); !errors.Is(err, place.ErrInside) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testbed.IsErr(t, place.Move(from, to), place.ErrInside, name)
 		to.Parent.Close()
 	}
-	if _, err := os.Lstat(filepath.Join(from, "new")); err == nil {
-		t.Error("something was made")
-	}
+	_, err := os.Lstat(filepath.Join(from, "new"))
+	testbed.Expect(t, err != nil, "something was made")
 }
 
 // TestRemovedInPart: what a removal left that ended at any step is listed, and can be
@@ -245,9 +235,8 @@ func TestRemovedInPart(t *testing.T) {
 		}
 		os.RemoveAll(left[0].Path + "/meta.json")
 		os.RemoveAll(left[0].Path + "/journal")
-		if again := place.All(w); len(again) != 1 || !place.IsStore(again[0].Path) {
-			t.Fatalf("%s: %v", kind, again)
-		}
+		again := place.All(w)
+		testbed.Require(t, len(again) == 1 && place.IsStore(again[0].Path), "%s: %v", kind, again)
 		if err := place.Remove(left[0].Path); err != nil || len(place.All(w)) != 0 {
 			t.Errorf("%s: %v, %v", kind, err, place.All(w))
 		}

@@ -32,8 +32,6 @@ func TestMoveKeepsOwners(t *testing.T) {
 	testbed.NoErr(t, place.Move(from, to))
 	for _, name := range []string{"", "journal", "journal/1"} {
 		st := testbed.Must(os.Lstat(filepath.Join(to.Path, name)))(t).Sys().(*syscall.Stat_t)
-		if st.Uid != 4711 || st.Gid != 4712 {
-			t.Errorf("%q belongs to %d:%d", name, st.Uid, st.Gid)
-		}
+		testbed.Expect(t, st.Uid == 4711 && st.Gid == 4712, "%q belongs to %d:%d", name, st.Uid, st.Gid)
 	}
 }

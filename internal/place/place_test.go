@@ -21,9 +21,8 @@ func git(t *testing.T, dir string, args ...string) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org"}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("git %v: %v: %s", args, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	testbed.Require(t, err == nil, "git %v: %v: %s", args, err, out)
 }
 
 // ground is a directory for workspaces, and one of the user's state.
@@ -105,27 +104,22 @@ func (g ground) try(root string) (place.Opened, error) {
 func TestOrder(t *testing.T) {
 	g := newGround(t)
 	repo, plain := g.repo("repo"), g.mkdir("plain")
-	if o := g.open(repo); o.Kind != place.Git || o.Path != filepath.Join(repo, ".git", "resilientwrite", "main") || len(o.Notes) > 0 {
-		t.Errorf("%+v", o)
-	}
-	if o := g.open(plain); o.Kind != place.XDG || filepath.Dir(o.Path) != filepath.Join(g.state, "resilientwrite") || len(o.Notes) > 0 {
-		t.Errorf("%+v", o)
-	}
+	o := g.open(repo)
+	testbed.Expect(t, o.Kind == place.Git && o.Path == filepath.Join(repo, ".git", "resilientwrite", "main") && len(o.Notes) == 0, "%+v", o)
+	o = g.open(plain)
+	testbed.Expect(t, o.Kind == place.XDG && filepath.Dir(o.Path) == filepath.Join(g.state, "resilientwrite") && len(o.Notes) == 0, "%+v", o)
 	for _, name := range []string{"repo", "plain"} {
 		g.file(name+"/.resilient_write/policy.yaml", "version: 1\n") // not a store
-		if o := g.open(filepath.Join(g.dir, name)); o.Kind == place.Tree {
-			t.Errorf("%+v", o)
-		}
+		o := g.open(filepath.Join(g.dir, name))
+		testbed.Expect(t, o.Kind != place.Tree, "%+v", o)
 		g.file(name+"/.resilient_write/journal.jsonl", "") // of the first edition
-		if o := g.open(filepath.Join(g.dir, name)); o.Kind != place.Tree || !slices.Equal(o.Notes, []string{place.WarnSeveral}) {
-			t.Errorf("%+v", o)
-		}
+		o = g.open(filepath.Join(g.dir, name))
+		testbed.Expect(t, o.Kind == place.Tree && slices.Equal(o.Notes, []string{place.WarnSeveral}), "%+v", o)
 	}
 	t.Setenv("XDG_STATE_HOME", filepath.Join(g.dir, "plain", "a.file"))
 	g.file("plain/a.file", "")
-	if o := g.open(g.mkdir("none")); o.Kind != place.Tree || !slices.Equal(o.Notes, []string{place.WarnInTree}) {
-		t.Errorf("%+v", o)
-	}
+	o = g.open(g.mkdir("none"))
+	testbed.Expect(t, o.Kind == place.Tree && slices.Equal(o.Notes, []string{place.WarnInTree}), "%+v", o)
 }
 
 // TestRootIsRecognized by what is stored with it: moved, it keeps its store;
@@ -135,9 +129,7 @@ func TestRootIsRecognized(t *testing.T) {
 	plain := g.mkdir("plain")
 	was := g.open(plain).Path
 	os.Rename(plain, filepath.Join(g.dir, "moved"))
-	if o := g.open(filepath.Join(g.dir, "moved")); o.Path != was {
-		t.Error("a directory that was moved lost its store")
-	}
+	testbed.Expect(t, g.open(filepath.Join(g.dir, "moved")).Path == was, "a directory that was moved lost its store")
 	g.mkdir("plain")
 	if o := g.open(plain); o.Path == was || len(o.Notes) != 0 {
 		t.Errorf("%+v", o) // the record of the moved one names its new path
@@ -145,24 +137,20 @@ func TestRootIsRecognized(t *testing.T) {
 	was = g.open(plain).Path
 	os.Remove(plain)
 	g.mkdir("plain")
-	if o := g.open(plain); o.Path == was || !slices.Equal(o.Notes, []string{place.WarnOtherRoot}) {
-		t.Errorf("%+v", o)
-	}
+	o := g.open(plain)
+	testbed.Expect(t, o.Path != was && slices.Equal(o.Notes, []string{place.WarnOtherRoot}), "%+v", o)
 	repo := g.repo("repo")
 	linked := filepath.Join(g.dir, "linked")
 	git(t, repo, "worktree", "add", "-q", linked)
 	was = g.open(linked).Path
-	if again := g.open(linked); again.Path != was || filepath.Dir(was) != filepath.Join(repo, ".git", "resilientwrite") {
-		t.Errorf("%+v", again)
-	}
+	again := g.open(linked)
+	testbed.Expect(t, again.Path == was && filepath.Dir(was) == filepath.Join(repo, ".git", "resilientwrite"), "%+v", again)
 	git(t, repo, "worktree", "remove", linked)
 	git(t, repo, "worktree", "add", "-q", linked, "HEAD")
-	if o := g.open(linked); o.Path == was || !slices.Equal(o.Notes, []string{place.WarnOtherRoot}) {
-		t.Errorf("a new worktree of the same name: %+v", o)
-	}
-	if _, err := os.Stat(was); err != nil {
-		t.Error("the state of the removed worktree is gone")
-	}
+	o = g.open(linked)
+	testbed.Expect(t, o.Path != was && slices.Equal(o.Notes, []string{place.WarnOtherRoot}), "a new worktree of the same name: %+v", o)
+	_, err := os.Stat(was)
+	testbed.Expect(t, err == nil, "the state of the removed worktree is gone")
 	sub := g.mkdir("repo/pkg/a")
 	if o := g.open(sub); o.Kind != place.Git || o.Path == g.open(repo).Path || o.Path == g.open(g.mkdir("repo/pkg/b")).Path {
 		t.Errorf("a directory of a repository: %+v", o)
@@ -194,19 +182,16 @@ func TestGitFileIsConfirmed(t *testing.T) {
 	os.Symlink(filepath.Join(repo, ".git"), filepath.Join(g.dir, "linked-dir", ".git"))
 	os.MkdirAll(filepath.Join(g.dir, "shape", ".git"), 0o755)
 	for _, name := range []string{"file", "another's worktree", "own", "inside", "none", "empty", "linked-dir", "shape"} {
-		if o := g.open(filepath.Join(g.dir, name)); o.Kind != place.XDG {
-			t.Errorf("%s: %+v", name, o)
-		}
+		o := g.open(filepath.Join(g.dir, name))
+		testbed.Expect(t, o.Kind == place.XDG, "%s: %+v", name, o)
 	}
 	os.Rename(filepath.Join(g.dir, "linked"), filepath.Join(g.dir, "strayed"))
-	if o := g.open(filepath.Join(g.dir, "strayed")); o.Kind != place.XDG || !slices.Equal(o.Notes, []string{place.WarnOtherRoot}) {
-		t.Errorf("a worktree that was moved without git: %+v", o)
-	}
+	o := g.open(filepath.Join(g.dir, "strayed"))
+	testbed.Expect(t, o.Kind == place.XDG && slices.Equal(o.Notes, []string{place.WarnOtherRoot}), "a worktree that was moved without git: %+v", o)
 	super := g.repo("super")
 	git(t, super, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repo, "part")
-	if o := g.open(filepath.Join(super, "part")); o.Kind != place.Git || !strings.HasPrefix(o.Path, filepath.Join(super, ".git", "modules", "part")) {
-		t.Errorf("a submodule: %+v", o)
-	}
+	o = g.open(filepath.Join(super, "part"))
+	testbed.Expect(t, o.Kind == place.Git && strings.HasPrefix(o.Path, filepath.Join(super, ".git", "modules", "part")), "a submodule: %+v", o)
 }
 
 // TestHostileParent: what holds the stores is no link, belongs to this user, and
@@ -217,12 +202,10 @@ func TestHostileParent(t *testing.T) {
 	app := filepath.Join(repo, ".git", "resilientwrite")
 	elsewhere := g.mkdir("elsewhere")
 	os.Symlink(elsewhere, app)
-	if o := g.open(repo); o.Kind == place.Git {
-		t.Errorf("a link was followed: %+v", o)
-	}
-	if left, _ := os.ReadDir(elsewhere); len(left) > 0 {
-		t.Errorf("%v", left)
-	}
+	o := g.open(repo)
+	testbed.Expect(t, o.Kind != place.Git, "a link was followed: %+v", o)
+	left, _ := os.ReadDir(elsewhere)
+	testbed.Expect(t, len(left) == 0, "%v", left)
 	other := g.repo("other")
 	app = filepath.Join(other, ".git", "resilientwrite")
 	os.Mkdir(app, 0o700)
@@ -236,14 +219,12 @@ func TestHostileParent(t *testing.T) {
 	}
 	os.Chown(app, 4711, 4711)
 	var f *fault.Fault
-	if _, err := g.try(other); !errors.As(err, &f) || f.Code != fault.BadStateDir {
-		t.Errorf("of another user: %v", err)
-	}
+	_, err := g.try(other)
+	testbed.Expect(t, errors.As(err, &f) && f.Code == fault.BadStateDir, "of another user: %v", err)
 	third := g.repo("third")
 	os.Chown(filepath.Join(third, ".git"), 4711, 4711)
-	if o := g.open(third); o.Kind != place.XDG {
-		t.Errorf("a repository of another user: %+v", o)
-	}
+	o = g.open(third)
+	testbed.Expect(t, o.Kind == place.XDG, "a repository of another user: %+v", o)
 }
 
 // TestAll lists every store with its root, and keeps those whose root is gone.
@@ -257,12 +238,8 @@ func TestAll(t *testing.T) {
 	for range 2 {
 		list := place.All(nil)
 		for _, s := range list {
-			if roots[s.Path] != s.Root || s.Gone != (s.Root == gone) || s.Used.IsZero() || s.Bytes == 0 {
-				t.Errorf("%+v", s)
-			}
+			testbed.Expect(t, roots[s.Path] == s.Root && s.Gone == (s.Root == gone) && !s.Used.IsZero() && s.Bytes != 0, "%+v", s)
 		}
-		if len(list) != len(roots) {
-			t.Errorf("%d of %d", len(list), len(roots))
-		}
+		testbed.Expect(t, len(list) == len(roots), "%d of %d", len(list), len(roots))
 	}
 }

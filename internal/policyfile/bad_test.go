@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // bad is a file with one problem.
@@ -135,20 +137,16 @@ func TestBadFiles(t *testing.T) {
 		for _, b := range group {
 			t.Run(b.name, func(t *testing.T) {
 				f, problems := Parse([]byte(b.text))
-				if f != nil || len(problems) == 0 {
-					t.Fatalf("got a file and %v", problems)
-				}
+				testbed.Require(t, f == nil && len(problems) != 0, "got a file and %v", problems)
 				p := problems[0]
 				if p.Line != b.line || p.Column != b.column || p.Reason != b.reason || p.Hint != b.hint || !strings.Contains(p.Message, b.message) {
 					t.Errorf("got  %d:%d %s %q hint %q\nwant %d:%d %s %q hint %q", p.Line, p.Column, p.Reason, p.Message, p.Hint, b.line, b.column, b.reason, b.message, b.hint)
 				}
-				if want := 1 + strings.Count(b.name, "nothing near"); len(problems) != want {
-					t.Errorf("%d problems: %v", len(problems), problems)
-				}
+				want := 1 + strings.Count(b.name, "nothing near")
+				testbed.Expect(t, len(problems) == want, "%d problems: %v", len(problems), problems)
 				crlf := "\ufeff" + strings.ReplaceAll(b.text, "\n", "\r\n")
-				if _, again := Parse([]byte(crlf)); len(again) == 0 || *again[0] != *p {
-					t.Errorf("with a mark and CRLF: %v", again)
-				}
+				_, again := Parse([]byte(crlf))
+				testbed.Expect(t, len(again) != 0 && *again[0] == *p, "with a mark and CRLF: %v", again)
 			})
 		}
 	}
@@ -204,17 +202,15 @@ var badPatterns = []bad{
 
 func TestGoodGlobs(t *testing.T) {
 	for _, s := range []string{"**", "*", "a", ".env", "**/.env*", "a/**/b", "{a,b/**}/c", "**/*.{go,md}", "[a-c]?", "a b", "é/ü", "{**/a,b}", "[*]", "[!a]x", "a,b", "..a/b.."} {
-		if f, problems := Parse([]byte(glob(s))); problems != nil || f.Protect[0] != s {
-			t.Errorf("%q: %v", s, problems)
-		}
+		f, problems := Parse([]byte(glob(s)))
+		testbed.Expect(t, problems == nil && f.Protect[0] == s, "%q: %v", s, problems)
 	}
 }
 
 func TestGoodExpressions(t *testing.T) {
 	for _, s := range []string{`a`, `\bAKIA[0-9A-Z]{16}\b`, `(?i)token\s*=\s*\S+`, `^x$`, `(a|b)+`, `\pL{3}`, `x{2,}`, `.`, `[^a]{1000}`, `"quoted"`, `# no comment`} {
-		if f, problems := Parse([]byte(rule("'" + s + "'"))); problems != nil || f.ExtendPatterns[0].Patterns[0].Regex != s {
-			t.Errorf("%q: %v", s, problems)
-		}
+		f, problems := Parse([]byte(rule("'" + s + "'")))
+		testbed.Expect(t, problems == nil && f.ExtendPatterns[0].Patterns[0].Regex == s, "%q: %v", s, problems)
 	}
 }
 
@@ -234,9 +230,7 @@ func TestTooManyPatterns(t *testing.T) {
 		t.Errorf("200: %v", problems)
 	}
 	_, problems := Parse(file(201))
-	if len(problems) != 1 || problems[0].Reason != TooLarge || problems[0].Line != 205 || problems[0].Column != 5 {
-		t.Errorf("201: %v", problems)
-	}
+	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 205 && problems[0].Column == 5, "201: %v", problems)
 }
 
 // TestExpressionsTooLargeTogether: the problem is at the expression that
@@ -254,9 +248,7 @@ func TestExpressionsTooLargeTogether(t *testing.T) {
 		t.Errorf("10: %v", problems)
 	}
 	_, problems := Parse(file(30))
-	if len(problems) != 1 || problems[0].Reason != TooLarge || problems[0].Line != 34 || problems[0].Column != 12 {
-		t.Errorf("30: %v", problems)
-	}
+	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 34 && problems[0].Column == 12, "30: %v", problems)
 }
 
 // TestTooManyKeywords: all rules together have so many at most.
@@ -269,9 +261,7 @@ func TestTooManyKeywords(t *testing.T) {
 		t.Errorf("1000: %v", problems)
 	}
 	_, problems := Parse(file(1001))
-	if len(problems) != 1 || problems[0].Reason != TooLarge || problems[0].Line != 8 {
-		t.Errorf("1001: %v", problems)
-	}
+	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 8, "1001: %v", problems)
 }
 
 // TestTooManyGlobs: the choices in braces count, in all lists together.
@@ -293,7 +283,5 @@ func TestTooManyGlobs(t *testing.T) {
 	}
 	list := strings.Replace(string(file(2000)), "protect:\n", "allow: [{path: a, reason: b}]\nprotect:\n", 1)
 	_, problems := Parse([]byte(list))
-	if len(problems) != 1 || problems[0].Reason != TooLarge || problems[0].Line != 1103 {
-		t.Errorf("2001: %v", problems)
-	}
+	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 1103, "2001: %v", problems)
 }

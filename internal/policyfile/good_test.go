@@ -106,12 +106,8 @@ var quiet = cmpopts.IgnoreUnexported(File{})
 func TestFullFile(t *testing.T) {
 	for _, text := range []string{full, "\ufeff" + strings.ReplaceAll(full, "\n", "\r\n"), "---\n" + full[strings.Index(full, "\n")+1:] + "...\n# end\n"} {
 		f, problems := Parse([]byte(text))
-		if problems != nil {
-			t.Fatal(problems)
-		}
-		if diff := godiff.Diff(fullFile, f, quiet); diff != "" {
-			t.Error(diff)
-		}
+		testbed.Require(t, problems == nil, "%v", problems)
+		testbed.Equal(t, godiff.Diff(fullFile, f, quiet), "")
 	}
 }
 
@@ -155,9 +151,7 @@ func TestGoodFiles(t *testing.T) {
 			t.Errorf("%q: %v", text, problems)
 			continue
 		}
-		if diff := godiff.Diff(want, f, quiet); diff != "" {
-			t.Errorf("%q: %s", text, diff)
-		}
+		testbed.Equal(t, godiff.Diff(want, f, quiet), "", text)
 	}
 }
 
@@ -177,9 +171,7 @@ func TestSchema(t *testing.T) {
 		result := testbed.Must(schema.Validate(gojsonschema.NewBytesLoader(data)))(t)
 		return result.Valid()
 	}
-	if !valid(full) || !valid("{}") || !valid("history: {max_age: 30d, max_bytes: 0}") {
-		t.Error("the schema refuses a good file")
-	}
+	testbed.Expect(t, valid(full) && valid("{}") && valid("history: {max_age: 30d, max_bytes: 0}"), "the schema refuses a good file")
 	beyond := map[string]bool{ // what a schema does not say
 		"duplicate": true, "duplicate inside": true, "duplicate family": true, "name twice": true, "missing dash": true,
 		"escape in reason": true, "threshold order": true, "threshold default": true, "infinity": true, "hexadecimal": true,
@@ -207,13 +199,10 @@ type described struct {
 
 func compareSchema(t *testing.T, s *spec, d described, path string) {
 	t.Helper()
-	if len(s.keys) != len(d.Properties) || !slices.Equal(s.choices, d.Enum) {
-		t.Errorf("%s: %d keys, choices %v; the schema has %d and %v", path, len(s.keys), s.choices, len(d.Properties), d.Enum)
-	}
+	testbed.Expect(t, len(s.keys) == len(d.Properties) && slices.Equal(s.choices, d.Enum),
+		"%s: %d keys, choices %v; the schema has %d and %v", path, len(s.keys), s.choices, len(d.Properties), d.Enum)
 	for _, k := range s.keys {
-		if slices.Contains(d.Required, k.name) != (k.missing != "") {
-			t.Errorf("%s%s: required or not", path, k.name)
-		}
+		testbed.Expect(t, slices.Contains(d.Required, k.name) == (k.missing != ""), "%s%s: required or not", path, k.name)
 		compareSchema(t, k.spec, d.Properties[k.name], path+k.name+".")
 	}
 	switch least := cmp.Or(d.Minimum, d.ExclusiveMinimum); {
@@ -238,9 +227,7 @@ func TestEveryKeyCounts(t *testing.T) {
 	var walk func(s *spec, path string)
 	walk = func(s *spec, path string) {
 		for _, k := range s.keys {
-			if !strings.Contains(full, k.name+":") {
-				t.Errorf("%s%s is not in the full file", path, k.name)
-			}
+			testbed.Expect(t, strings.Contains(full, k.name+":"), "%s%s is not in the full file", path, k.name)
 			walk(k.spec, path+k.name+".")
 		}
 		if s.item != nil {
@@ -279,13 +266,9 @@ func leaves(s *spec, at string) (keys []string) {
 func TestEveryKeyHasItsStrictness(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range Strictnesses {
-		if known[s.Key] {
-			t.Errorf("%s has two rows", s.Key)
-		}
+		testbed.Expect(t, !known[s.Key], "%s has two rows", s.Key)
 		known[s.Key] = true
-		if s.Rule == "" {
-			t.Errorf("%s has no rule for readers", s.Key)
-		}
+		testbed.Expect(t, s.Rule != "", "%s has no rule for readers", s.Key)
 	}
 	keys := leaves(policy, "")
 	for _, key := range keys {
@@ -343,11 +326,9 @@ func TestHold(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatalf("%q: %v", row.text, problems[0])
 		}
-		if weaker := f.Weaker(base); !slices.Equal(weaker, row.changed) {
-			t.Errorf("%q is weaker in %v, want %v", row.text, weaker, row.changed)
-		}
-		if changed := f.Hold(base, nil); !slices.Equal(changed, row.changed) || !row.check(f) {
-			t.Errorf("%q: changed %v, want %v; now %+v", row.text, changed, row.changed, f)
-		}
+		weaker := f.Weaker(base)
+		testbed.Expect(t, slices.Equal(weaker, row.changed), "%q is weaker in %v, want %v", row.text, weaker, row.changed)
+		changed := f.Hold(base, nil)
+		testbed.Expect(t, slices.Equal(changed, row.changed) && row.check(f), "%q: changed %v, want %v; now %+v", row.text, changed, row.changed, f)
 	}
 }

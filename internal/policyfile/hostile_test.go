@@ -23,13 +23,9 @@ func soon(t *testing.T, name, text string) {
 	end := testbed.Within(t, 10*time.Second, name)
 	f, problems := Parse([]byte(text))
 	end()
-	if f != nil || len(problems) == 0 || len(problems) > MaxProblems {
-		t.Errorf("%s: %v", name, problems)
-	}
+	testbed.Expect(t, f == nil && len(problems) != 0 && len(problems) <= MaxProblems, "%s: %v", name, problems)
 	for _, p := range problems {
-		if !inside([]byte(text), p) {
-			t.Errorf("%s: outside: %v", name, p)
-		}
+		testbed.Expect(t, inside([]byte(text), p), "%s: outside: %v", name, p)
 	}
 }
 
@@ -50,9 +46,8 @@ func TestHostileRepeats(t *testing.T) {
 	soon(t, "too large", strings.Repeat(" ", MaxBytes+1))
 	for _, s := range []string{" ", "\n", "#", "# x\n", "\r\n"} {
 		end := testbed.Within(t, 10*time.Second, fmt.Sprintf("%q", s))
-		if _, problems := Parse([]byte(strings.Repeat(s, size/len(s)))); len(problems) > 1 {
-			t.Errorf("%q: %v", s, problems)
-		}
+		_, problems := Parse([]byte(strings.Repeat(s, size/len(s))))
+		testbed.Expect(t, len(problems) <= 1, "%q: %v", s, problems)
 		end()
 	}
 }
@@ -94,17 +89,11 @@ func TestManyProblems(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d:%d %s", p.Line, p.Column, p.Reason))
 	}
 	want := "1:19 bad_thresholds, 2:1 unknown_key, 4:9 bad_value, 5:3 unknown_key, 7:3 bad_value, 7:9 bad_glob, 8:10 unsupported_version"
-	if s := strings.Join(got, ", "); s != want {
-		t.Errorf("got  %s\nwant %s", s, want)
-	}
+	testbed.Equal(t, strings.Join(got, ", "), want)
 	_, problems = Parse([]byte("disable_patterns:\n" + strings.Repeat("- X\n", 50)))
-	if len(problems) != MaxProblems || problems[19].Line != 21 {
-		t.Errorf("%d problems", len(problems))
-	}
+	testbed.Expect(t, len(problems) == MaxProblems && problems[19].Line == 21, "%d problems", len(problems))
 	_, problems = Parse([]byte("protect:\n- *.a\n- *.b\n- !c\n"))
-	if len(problems) != 3 || problems[2].Line != 4 {
-		t.Errorf("%v", problems)
-	}
+	testbed.Expect(t, len(problems) == 3 && problems[2].Line == 4, "%v", problems)
 }
 
 func TestProblemText(t *testing.T) {
@@ -121,9 +110,7 @@ func TestProblemText(t *testing.T) {
 func TestCheckNames(t *testing.T) {
 	families, patterns := []string{"email", "aws"}, []string{"aws_key", "generic_secret"}
 	f, problems := Parse([]byte(full))
-	if problems != nil {
-		t.Fatal(problems)
-	}
+	testbed.Require(t, problems == nil, "%v", problems)
 	if got := f.CheckNames(families, patterns); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
@@ -142,9 +129,7 @@ allow:
 - reason: b
   pattern: aws_ke
 `))
-	if problems != nil {
-		t.Fatal(problems)
-	}
+	testbed.Require(t, problems == nil, "%v", problems)
 	var got []string
 	for _, p := range f.CheckNames(families, patterns) {
 		got = append(got, p.Reason+" "+p.Error())
@@ -172,22 +157,17 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, problems := Parse(data)
-		if (file == nil) != (len(problems) > 0) || len(problems) > MaxProblems {
-			t.Fatalf("file %v, problems %v", file, problems)
-		}
+		testbed.Require(t, (file == nil) == (len(problems) > 0) && len(problems) <= MaxProblems, "file %v, problems %v", file, problems)
 		for i, p := range problems {
-			if !inside(data, p) {
-				t.Errorf("outside: %v", p)
-			}
+			testbed.Expect(t, inside(data, p), "outside: %v", p)
 			if i > 0 && (problems[i-1].Line > p.Line || problems[i-1].Line == p.Line && problems[i-1].Column > p.Column) {
 				t.Errorf("not sorted: %v", problems)
 			}
 		}
 		if file != nil {
 			file.CheckNames(nil, nil)
-			if th := file.Thresholds; !(0 < th.Low && th.Low < th.Medium && th.Medium < th.High && th.High <= 1) {
-				t.Errorf("thresholds %v", th)
-			}
+			th := file.Thresholds
+			testbed.Expect(t, 0 < th.Low && th.Low < th.Medium && th.Medium < th.High && th.High <= 1, "thresholds %v", th)
 		}
 	})
 }

@@ -15,24 +15,17 @@ import (
 func TestTable(t *testing.T) {
 	seen := map[string]string{}
 	for _, r := range Rules() {
-		if r.Reason() == "" || r.Since < 1 || r.Since > Version || r.Answer != Ask && r.Answer != Warn {
-			t.Errorf("%+v", r)
-		}
-		if !doublestar.ValidatePattern(r.Pattern) {
-			t.Errorf("%s is no pattern", r.Pattern)
-		}
+		testbed.Expect(t, r.Reason() != "" && r.Since >= 1 && r.Since <= Version && (r.Answer == Ask || r.Answer == Warn), "%+v", r)
+		testbed.Expect(t, doublestar.ValidatePattern(r.Pattern), "%s is no pattern", r.Pattern)
 		for _, p := range alternatives(r.Pattern) {
-			if other, twice := seen[strings.ToLower(p)]; twice {
-				t.Errorf("%s is in %s and in %s", p, other, r.Pattern)
-			}
+			other, twice := seen[strings.ToLower(p)]
+			testbed.Expect(t, !twice, "%s is in %s and in %s", p, other, r.Pattern)
 			seen[strings.ToLower(p)] = r.Pattern
 			first, rest, _ := strings.Cut(p, "/")
 			if strings.ContainsAny(strings.TrimPrefix(first, "*"), "*?[") || strings.HasPrefix(first, "*") && rest != "" {
 				t.Errorf("%s begins with a glob", p)
 			}
-			if strings.ContainsAny(p, "{}") {
-				t.Errorf("%s has nested braces", r.Pattern)
-			}
+			testbed.Expect(t, !strings.ContainsAny(p, "{}"), "%s has nested braces", r.Pattern)
 			for _, path := range []string{sample(p), "a/b/" + sample(p), strings.ToUpper(sample(p))} {
 				got, ok := Match(path)
 				if !ok || got.Answer == Warn && r.Answer == Ask {
@@ -62,9 +55,7 @@ func TestMatchIsThePattern(t *testing.T) {
 			}
 		}
 		got, _ := Match(path)
-		if got.Pattern != want {
-			t.Errorf("%s: %q, want %q", path, got.Pattern, want)
-		}
+		testbed.Equal(t, got.Pattern, want, path)
 	}
 }
 

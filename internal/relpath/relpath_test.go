@@ -31,9 +31,7 @@ func TestClean(t *testing.T) {
 		{".git::$INDEX_ALLOCATION/x", "", relpath.ErrProtected}, {".g\u200dit", "", relpath.ErrProtected}, {".RESILIENT_WRITE/x", "", relpath.ErrProtected},
 	} {
 		rel, _, err := relpath.Clean(row.raw, rules)
-		if rel != row.rel || !errors.Is(err, row.err) {
-			t.Errorf("%q: %q %v, want %q %v", row.raw, rel, err, row.rel, row.err)
-		}
+		testbed.Expect(t, rel == row.rel && errors.Is(err, row.err), "%q: %q %v, want %q %v", row.raw, rel, err, row.rel, row.err)
 	}
 }
 
@@ -42,15 +40,12 @@ func TestPortable(t *testing.T) {
 		"a.txt": true, "con": false, "CON.txt": false, "com1": false, "com10": true, "lpt¹": false, "a:b": false, "a?": false, "a.": false, "a ": false,
 		"nul .x": false, "console": true, "a\tb": false, `a\b`: false, "über": true,
 	} {
-		if relpath.Portable(name) != want {
-			t.Errorf("%q: %v", name, !want)
-		}
+		testbed.Expect(t, relpath.Portable(name) == want, "%q: %v", name, !want)
 	}
 	windows := rules
 	windows.Windows = true
-	if _, _, err := relpath.Clean("x/aux.md", windows); !errors.Is(err, relpath.ErrReserved) {
-		t.Errorf("%v", err)
-	}
+	_, _, err := relpath.Clean("x/aux.md", windows)
+	testbed.Expect(t, errors.Is(err, relpath.ErrReserved), "%v", err)
 }
 
 // FuzzClean: what is accepted never escapes, is clean, and holds no protected
@@ -64,18 +59,15 @@ func FuzzClean(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if rel == "" || rel[0] == '/' || path.Clean(rel) != rel || len(rel) > relpath.MaxPath || strings.Contains(rel, "\x00") {
-			t.Fatalf("%q became %q", raw, rel)
-		}
+		testbed.Require(t, rel != "" && rel[0] != '/' && path.Clean(rel) == rel && len(rel) <= relpath.MaxPath && !strings.Contains(rel, "\x00"),
+			"%q became %q", raw, rel)
 		for _, name := range strings.Split(rel, "/") {
 			if name == ".." || strings.EqualFold(name, ".git") || strings.EqualFold(name, ".resilient_write") || len(name) > relpath.MaxName {
 				t.Fatalf("%q became %q", raw, rel)
 			}
 		}
 		again, _, err := relpath.Clean(rel, rules)
-		if err != nil || again != rel {
-			t.Fatalf("%q is not stable: %q %v", rel, again, err)
-		}
+		testbed.Require(t, err == nil && again == rel, "%q is not stable: %q %v", rel, again, err)
 	})
 }
 
@@ -87,13 +79,9 @@ func TestResolved(t *testing.T) {
 		t.Skip(err)
 	}
 	for given, want := range map[string]string{"real": "real", "link": "real", "link/none/x": "real/none/x", "none/../link": "real", "none/x": "none/x"} {
-		if got := relpath.Resolved(filepath.Join(dir, given)); got != filepath.Join(dir, want) {
-			t.Errorf("%s: %s", given, got)
-		}
+		testbed.Equal(t, relpath.Resolved(filepath.Join(dir, given)), filepath.Join(dir, want), given)
 	}
-	if got := relpath.Resolved("none/../nor/this"); got != filepath.Join("nor", "this") {
-		t.Errorf("%s", got)
-	}
+	testbed.Equal(t, relpath.Resolved("none/../nor/this"), filepath.Join("nor", "this"))
 }
 
 // FuzzLinear: cleaning a path takes work in proportion to its length, up to the

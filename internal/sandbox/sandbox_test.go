@@ -85,12 +85,8 @@ func newPlaceIn(t *testing.T, dir string) *place {
 func (p *place) write(name, text string) {
 	p.t.Helper()
 	name = filepath.Join(p.root, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	testbed.NoErr(p.t, os.MkdirAll(filepath.Dir(name), 0o755))
+	testbed.NoErr(p.t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // run runs a script over a view made in one way.
@@ -112,9 +108,7 @@ func (p *place) run(way, script string) (*View, Exit) {
 		}
 		testbed.NotRun(p.t, no.Error())
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testbed.NoErr(p.t, err)
 	p.t.Cleanup(func() { v.Remove() })
 	return v, exit
 }
@@ -160,12 +154,10 @@ test "$(cat a.txt | tr -d '\n')" = alphamore`)
 				"dir kind", "dir made", "dir made/deep", "file a.txt", "file kind/f", "file kinds", "file made/deep/f", "file new.txt", "file old/w",
 				"gone dir/b.txt", "gone kind", "gone kinds", "gone kinds/in", "gone kinds/in/z", "gone old/x", "gone old/y", "gone whole", "gone whole/z", "link link", "other pipe",
 			}
-			if got := list(t, v); !slices.Equal(got, want) {
-				t.Errorf("got  %q\nwant %q", got, want)
-			}
-			if text, err := os.ReadFile(filepath.Join(p.root, "a.txt")); err != nil || string(text) != "alpha\n" {
-				t.Errorf("the workspace has %q, %v", text, err)
-			}
+			got := list(t, v)
+			testbed.Expect(t, slices.Equal(got, want), "got  %q\nwant %q", got, want)
+			text, err := os.ReadFile(filepath.Join(p.root, "a.txt"))
+			testbed.Expect(t, err == nil && string(text) == "alpha\n", "the workspace has %q, %v", text, err)
 		})
 	}
 }
@@ -217,12 +209,10 @@ func TestOutput(t *testing.T) {
 	f := testbed.Must(os.Create(name))(t)
 	defer f.Close()
 	p.more = func(j *Job) { j.Stdout = f }
-	if _, exit := p.run(Overlay, `echo one; echo two >> /dev/stdout; echo three > /dev/stderr`); exit != (Exit{}) || p.out.String() != "three\n" {
-		t.Errorf("exit %+v: %s", exit, p.out.String())
-	}
-	if text, err := os.ReadFile(name); err != nil || string(text) != "one\ntwo\n" {
-		t.Errorf("%q, %v", text, err)
-	}
+	_, exit := p.run(Overlay, `echo one; echo two >> /dev/stdout; echo three > /dev/stderr`)
+	testbed.Expect(t, exit == (Exit{}) && p.out.String() == "three\n", "exit %+v: %s", exit, p.out.String())
+	text, err := os.ReadFile(name)
+	testbed.Expect(t, err == nil && string(text) == "one\ntwo\n", "%q, %v", text, err)
 }
 
 // TestOrdersStayOpen: a garbage collection while the command runs does not close the pipe
@@ -307,9 +297,7 @@ echo x >> a.txt; rm dir/b.txt; echo t > "$TMPDIR/t"`, outside, p.root))
 	}()
 	v, exit, err := Run(ctx, Job{Root: p.root, Base: p.base, Only: Copy, Copy: true, Env: os.Environ(), Stdout: w,
 		Argv: []string{"sh", "-c", "(trap '' HUP TERM; setsid sleep 34567.891) & echo; sleep 34567.891"}})
-	if v == nil || exit.Code != 143 {
-		t.Fatalf("%+v %v", exit, err)
-	}
+	testbed.Require(t, v != nil && exit.Code == 143, "%+v %v", exit, err)
 	v.Remove()
 	w.Close()
 	if n, err := r.Read(make([]byte, 1)); n > 0 || err == nil { // it ends when the last process does
@@ -335,9 +323,7 @@ func TestUserNobody(t *testing.T) {
 	cmd.Dir, cmd.Env = "/tmp", []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=/tmp", "RW_CI_FULL="}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	testbed.Require(t, err == nil, "%v\n%s", err, out)
 	if bytes.Contains(out, []byte("SKIP: TestChanges/overlayfs")) {
 		testbed.NotRun(t, string(out))
 	}
@@ -361,8 +347,6 @@ func TestTypesNothing(t *testing.T) {
 		p := newPlace(t)
 		_, exit := p.run(way, "exec '"+testbed.Must(os.Executable())(t)+"' type")
 		no, other := unix.EPERM.Error()+"; ", unix.ENOTTY.Error()+"; "
-		if exit.Code != 0 || p.out.String() != no+no+no+other {
-			t.Errorf("%s: %+v %q", way, exit, p.out.String())
-		}
+		testbed.Expect(t, exit.Code == 0 && p.out.String() == no+no+no+other, "%s: %+v %q", way, exit, p.out.String())
 	}
 }

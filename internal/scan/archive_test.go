@@ -42,18 +42,14 @@ func TestArchivesAreUnpacked(t *testing.T) {
 		"gzip in lines of base64": lines(b64(gzipped(plain)), 76),
 	} {
 		text = "data: " + text + "\nend\n"
-		if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("%s: %s", name, r.Verdict)
-		}
+		r := s.Score([]byte(text), Options{})
+		testbed.Expect(t, r.Verdict == VerdictHigh, "%s: %s", name, r.Verdict)
 		out, _ := s.Redact([]byte(text), Options{})
-		if r := s.Score(out, Options{}); r.Verdict == VerdictHigh {
-			t.Errorf("%s: %s after redaction", name, r.Verdict)
-		}
+		r = s.Score(out, Options{})
+		testbed.Expect(t, r.Verdict != VerdictHigh, "%s: %s after redaction", name, r.Verdict)
 	}
 	twice := gzipped(gzipped(plain) + strings.Repeat("x", 40))
-	if r := s.Score([]byte(twice), Options{}); r.Verdict == VerdictHigh {
-		t.Error("an archive in an archive was unpacked")
-	}
+	testbed.Expect(t, s.Score([]byte(twice), Options{}).Verdict != VerdictHigh, "an archive in an archive was unpacked")
 }
 
 // What is unpacked is bounded, by the length of the text and altogether.
@@ -62,9 +58,8 @@ func TestBombsAreBounded(t *testing.T) {
 	for _, text := range []string{bomb, b64(bomb), strings.Repeat(gzipped(strings.Repeat("b", 1<<20)), 200), strings.Repeat("\x1f\x8b\x08", 1<<16), strings.Repeat("PK\x03\x04", 1<<16)} {
 		s := testbed.Must(New(&Policy{}))(t)
 		work := worked(s, func() { s.Score([]byte(text), Options{}) })
-		if most := workPerByte * len(text); work > most {
-			t.Errorf("%d bytes: work %d, want at most %d", len(text), work, most)
-		}
+		most := workPerByte * len(text)
+		testbed.Expect(t, work <= most, "%d bytes: work %d, want at most %d", len(text), work, most)
 	}
 }
 
@@ -77,15 +72,13 @@ func TestFalseMembers(t *testing.T) {
 		"gzip": "\x1f\x8b\b", "gzip with flags": "\x1f\x8b\b\xff\xff", "gzip with a field": "\x1f\x8b\b\x04\x00\x00\x00\x00\x00\x00\xff\xff", "zip": "PK\x03\x04\x14\x00\x00\x00\x08\x00", "base64": "H4sI" + strings.Repeat("AAEC", 9) + " ",
 	} {
 		false10 := strings.Repeat(magic+"words and more of them, until it is long enough\n", 10)
-		if r := s.Score([]byte(false10+gzipped("k="+token)), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("a member after ten that are not archives (%s): %s", name, r.Verdict)
-		}
+		r := s.Score([]byte(false10+gzipped("k="+token)), Options{})
+		testbed.Expect(t, r.Verdict == VerdictHigh, "a member after ten that are not archives (%s): %s", name, r.Verdict)
 		text := []byte(strings.Repeat(false10, 200))
 		x := s.newText(text)
 		x.findings()
-		if left := x.runs.archive; left > falseCost+memberCost {
-			t.Errorf("%s: %d of what may be unpacked is left", name, left)
-		}
+		left := x.runs.archive
+		testbed.Expect(t, left <= falseCost+memberCost, "%s: %d of what may be unpacked is left", name, left)
 		x.free()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // assignments are the ways in which a name of words joined by underscores is
@@ -110,9 +112,8 @@ func TestCertainSecretsAreRefused(t *testing.T) {
 		for _, how := range []string{"env", "export", "toml", "object", "json", "json lines", "yaml", "xml lines", "php", "c#", "go", "go const", "typescript", "rust", "ini", "compose", "manifest"} {
 			for seed := range uint64(3) {
 				text := assignments[how](name, expand("{an 32}", seed)) + "\n"
-				if verdict, finding := gated(s, []byte(text)); verdict != VerdictHigh {
-					t.Errorf("%s as %s: %s %s", name, how, verdict, finding)
-				}
+				verdict, finding := gated(s, []byte(text))
+				testbed.Expect(t, verdict == VerdictHigh, "%s as %s: %s %s", name, how, verdict, finding)
 			}
 		}
 	}
@@ -120,9 +121,8 @@ func TestCertainSecretsAreRefused(t *testing.T) {
 		"test_api_key = \"{an 32}\"\n", "sample_token: {an 32}\n", "api_key = \"{an 16}\"\n", "if token == \"{an 32}\" {\n", "client_id = \"{an 32}\"\n", "request(token, \"{uuid}\")\n", "secret = \"{uuid}\"\n",
 		"key = \"{an 32}\"\n", "auth: {an 32}\n", "set_token(\"{an 32}\")\n", "https://api.acme.io/v1?key={an 32}\n", "password = \"Lantern-{num 4}\"\n",
 	} {
-		if verdict, finding := gated(s, []byte(expand(template, 5))); verdict == VerdictHigh {
-			t.Errorf("%s is refused: %s", template, finding)
-		}
+		verdict, finding := gated(s, []byte(expand(template, 5)))
+		testbed.Expect(t, verdict != VerdictHigh, "%s is refused: %s", template, finding)
 	}
 }
 
@@ -131,9 +131,8 @@ func TestGenericSecretsInEveryAssignment(t *testing.T) {
 	for _, name := range []string{"client_secret", "api_key", "access_token", "acme_auth_token", "signing_key", "db_password"} {
 		for how, assign := range assignments {
 			for seed := range uint64(5) {
-				if text := assign(name, expand("{an 32}", seed)) + "\n"; !blocks(s, text) {
-					t.Errorf("%s as %s: %q", name, how, text)
-				}
+				text := assign(name, expand("{an 32}", seed)) + "\n"
+				testbed.Expect(t, blocks(s, text), "%s as %s: %q", name, how, text)
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // What all rules look at in decoded bytes counts by what that costs: of names of
@@ -41,13 +43,10 @@ func TestDecodingIsPaidFor(t *testing.T) {
 	z.Write([]byte(strings.Repeat("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=password=token-", 60)))
 	z.Close()
 	decoys := strings.Repeat(base64.StdEncoding.EncodeToString(packed.Bytes())+"\n\n", 100)
-	if r := s.Score([]byte(decoys+base64.StdEncoding.EncodeToString([]byte(token+" and more"))), Options{}); len(r.Findings) == 0 {
-		t.Error("archives hide what is encoded after them")
-	}
+	testbed.Expect(t, len(s.Score([]byte(decoys+base64.StdEncoding.EncodeToString([]byte(token+" and more"))), Options{}).Findings) != 0,
+		"archives hide what is encoded after them")
 	whole := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=\n", 2000) + token))
-	if r := s.Score([]byte(whole), Options{}); len(r.Findings) == 0 {
-		t.Error("the end of one long piece was not scanned")
-	}
+	testbed.Expect(t, len(s.Score([]byte(whole), Options{}).Findings) != 0, "the end of one long piece was not scanned")
 }
 
 // A token is found after any number of names of secrets that are encoded like

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // spelled are the escapes of a character, by what they are decoded from.
@@ -48,13 +50,11 @@ func TestEscapedTokensAreFound(t *testing.T) {
 	}
 	for name, text := range texts {
 		text = "k = '" + text + "';\n"
-		if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("%s: %s", name, r.Verdict)
-		}
+		r := s.Score([]byte(text), Options{})
+		testbed.Expect(t, r.Verdict == VerdictHigh, "%s: %s", name, r.Verdict)
 		out, _ := s.Redact([]byte(text), Options{})
-		if r := s.Score(out, Options{}); r.Verdict != VerdictSafe || bytes.Contains(out, []byte(token[24:])) {
-			t.Errorf("%s: %s after redaction: %s", name, r.Verdict, out)
-		}
+		r = s.Score(out, Options{})
+		testbed.Expect(t, r.Verdict == VerdictSafe && !bytes.Contains(out, []byte(token[24:])), "%s: %s after redaction: %s", name, r.Verdict, out)
 	}
 }
 
@@ -65,17 +65,13 @@ func TestNestedEscapesAreDecoded(t *testing.T) {
 		`\u{25}41`: "A", `\04541`: "A", `&#3&#55;;41`: "A", "%zz": "%zz", `\u00`: `\u00`, "&#;": "&#;", "%4": "%4", `\400`: `\400`, `\x1b`: `\x1b`,
 		"a\u200b%34%3\u2060x": "a4%3x", "%E2%80%8Bx": "x", `\u200Bx\u{feff}`: "x", `&#8203;x`: "x", `\u00e9`: `\u00e9`,
 	} {
-		if got := string(unescaped(nil, []byte(text))); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		testbed.Equal(t, string(unescaped(nil, []byte(text))), want, text)
 	}
 	deep := "41"
 	for range 1000 {
 		deep = "25" + deep
 	}
-	if got := string(unescaped(nil, []byte("%"+deep))); got != "A" {
-		t.Errorf("a thousand levels: %.40q", got)
-	}
+	testbed.Equal(t, string(unescaped(nil, []byte("%"+deep))), "A", "a thousand levels")
 }
 
 // What is decoded of a text, all in all, is bounded, whatever is nested.
@@ -87,9 +83,8 @@ func TestDecodedBytesAreBounded(t *testing.T) {
 		text := []byte(strings.Repeat(piece, 64<<10/len(piece)))
 		x := s.newText(text)
 		x.findings()
-		if decoded := x.runs.decoded; decoded > maxPlain*len(text) {
-			t.Errorf("%q: %d bytes decoded of %d", piece, decoded, len(text))
-		}
+		decoded := x.runs.decoded
+		testbed.Expect(t, decoded <= maxPlain*len(text), "%q: %d bytes decoded of %d", piece, decoded, len(text))
 		x.free()
 	}
 }
@@ -106,28 +101,18 @@ func TestHiddenCharactersAreTakenOut(t *testing.T) {
 		}
 		n++
 		hidden := string(r)
-		if hiddenWidth([]byte(hidden)) != len(hidden) || hiddenBehind([]byte("a"+hidden)) != len(hidden) {
-			t.Errorf("%U is not taken out", r)
-		}
+		testbed.Expect(t, hiddenWidth([]byte(hidden)) == len(hidden) && hiddenBehind([]byte("a"+hidden)) == len(hidden), "%U is not taken out", r)
 		if r > 0xe0100 && r&0xff != 0 {
 			continue
 		}
-		if v := s.Score([]byte("k: "+token[:9]+hidden+token[9:]), Options{}).Verdict; v != VerdictHigh {
-			t.Errorf("%U in a token: %s", r, v)
-		}
+		testbed.Equal(t, s.Score([]byte("k: "+token[:9]+hidden+token[9:]), Options{}).Verdict, VerdictHigh, r, " in a token")
 	}
-	if n < 4000 {
-		t.Errorf("%d hidden characters", n)
-	}
+	testbed.Expect(t, n >= 4000, "%d hidden characters", n)
 	for _, r := range []rune{0xad, 0x34f, 0x61c, 0x115f, 0x3164, 0x180b, 0x200b, 0x2028, 0x2029, 0x202f, 0x2060, 0x3000, 0xa0, 0xfe0f, 0xfeff, 0xffa0, 0xe0001, 0xe01ef} {
-		if !isHidden(r) {
-			t.Errorf("%U is not hidden", r)
-		}
+		testbed.Expect(t, isHidden(r), "%U is not hidden", r)
 	}
 	for _, r := range []rune{'a', 0x80, 0xe9, 0x4e00, 0x1f600} {
-		if isHidden(r) {
-			t.Errorf("%U is hidden", r)
-		}
+		testbed.Expect(t, !isHidden(r), "%U is hidden", r)
 	}
 }
 

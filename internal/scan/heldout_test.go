@@ -100,9 +100,7 @@ func TestHeldOut(t *testing.T) {
 func TestHeldOutCorpus(t *testing.T) {
 	names, pos, neg := map[string]bool{}, map[string]int{}, map[string]int{}
 	for _, c := range heldOut() {
-		if names[c.name] {
-			t.Errorf("two samples named %s", c.name)
-		}
+		testbed.Expect(t, !names[c.name], "two samples named %s", c.name)
 		names[c.name] = true
 		if c.secret {
 			pos[c.format]++
@@ -116,9 +114,7 @@ func TestHeldOutCorpus(t *testing.T) {
 	}
 	sort.Strings(formats)
 	for _, f := range formats {
-		if pos[f] < 3 || neg[f] < 1 {
-			t.Errorf("%s has %d positives and %d near-misses", f, pos[f], neg[f])
-		}
+		testbed.Expect(t, pos[f] >= 3 && neg[f] >= 1, "%s has %d positives and %d near-misses", f, pos[f], neg[f])
 	}
 	t.Logf("%d samples, %d formats", len(names), len(formats))
 }

@@ -17,24 +17,20 @@ func TestTokensAfterColorsAreFound(t *testing.T) {
 	for _, color := range []string{"\x1b[32m", "\x1b[1;31m", "\x1b[m", "\x1b[0K", "\x1b[38;5;208m", `\033[1;31m`, `\x1b[32m`, `\x1B[0;32m`, `\u001b[32m`, `\e[33m`, "^[[32m"} {
 		for _, template := range []string{"ghp_{an 30}{crc}", "AKIA{b32 16}", "SK{hex 32}", "glpat-{an 20}", "{jwt}", "AIza{url 35}", "sk-proj-{url 58}T3BlbkFJ{url 58}", "postgres://app:{an 20}@db.acme.io/x", "github_pat_{an 22}_{an 59}"} {
 			token := expand(template, 3)
-			if r := s.Score([]byte("log: "+color+token+"\x1b[0m done\n"), Options{}); r.Verdict != VerdictHigh {
-				t.Errorf("%s after %q: %s", template, color, r.Verdict)
-			}
+			r := s.Score([]byte("log: "+color+token+"\x1b[0m done\n"), Options{})
+			testbed.Expect(t, r.Verdict == VerdictHigh, "%s after %q: %s", template, color, r.Verdict)
 			wrapped := base64.StdEncoding.EncodeToString([]byte("token=" + token))
-			if r := s.Score([]byte(color+wrapped+"\n"), Options{}); r.Verdict != VerdictHigh {
-				t.Errorf("base64 of %s after %q: %s", template, color, r.Verdict)
-			}
+			r = s.Score([]byte(color+wrapped+"\n"), Options{})
+			testbed.Expect(t, r.Verdict == VerdictHigh, "base64 of %s after %q: %s", template, color, r.Verdict)
 		}
 		value := expand("{hex 32}", 5)
-		if r := s.Score([]byte("TWILIO_AUTH_TOKEN="+color+value+"\x1b[0m\n"), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("a value after %q: %s", color, r.Verdict)
-		}
+		r := s.Score([]byte("TWILIO_AUTH_TOKEN="+color+value+"\x1b[0m\n"), Options{})
+		testbed.Expect(t, r.Verdict == VerdictHigh, "a value after %q: %s", color, r.Verdict)
 	}
 	// A letter that ends no control sequence is a part of the word.
 	for _, front := range []string{"m", "[32m", "x[1;31m", "b[m", `\x1c[32m`} {
-		if r := s.Score([]byte(front+expand("hf_{an 34}", 3)), Options{}); r.Verdict != VerdictSafe {
-			t.Errorf("a token inside of a word, after %q: %s", front, r.Verdict)
-		}
+		r := s.Score([]byte(front+expand("hf_{an 34}", 3)), Options{})
+		testbed.Expect(t, r.Verdict == VerdictSafe, "a token inside of a word, after %q: %s", front, r.Verdict)
 	}
 }
 
@@ -64,17 +60,15 @@ func TestSpreadTokensAreFound(t *testing.T) {
 			"the key " + strings.Join(strings.Split(token+dashes, ""), " "),
 			strings.Join(strings.Split(dashes+token, ""), " ") + " itself",
 		} {
-			if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-				t.Errorf("beside a word, in a long row: %s", r.Verdict)
-			}
+			r := s.Score([]byte(text), Options{})
+			testbed.Expect(t, r.Verdict == VerdictHigh, "beside a word, in a long row: %s", r.Verdict)
 		}
 	}
 	for _, long := range []int{1000, maxRegion, 3 * maxRegion} {
 		token := expand("ghp_{an 30}{crc}", 2)
 		text := strings.TrimSpace(strings.Repeat("- ", long)) + " " + strings.Join(strings.Split(token, ""), " ") + " -"
-		if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("after %d letters: %s", long, r.Verdict)
-		}
+		r := s.Score([]byte(text), Options{})
+		testbed.Expect(t, r.Verdict == VerdictHigh, "after %d letters: %s", long, r.Verdict)
 	}
 }
 
@@ -103,26 +97,19 @@ func TestPublishedKeysPass(t *testing.T) {
 		// One letter less or more is another key.
 		other := []byte(key)
 		other[len(other)-6] = "ab"[int(other[len(other)-6])&1]
-		if r := s.Score(other, Options{}); r.Verdict == VerdictSafe {
-			t.Errorf("a key that is like %.12s… passes", key)
-		}
+		testbed.Expect(t, s.Score(other, Options{}).Verdict != VerdictSafe, "a key that is like %.12s… passes", key)
 	}
 	for _, digest := range publishedDigests {
-		if len(digest) != 64 {
-			t.Errorf("%s is no SHA-256", digest)
-		}
+		testbed.Equal(t, len(digest), 64, digest, " is no SHA-256")
 	}
-	if len(publishedSet) != len(publishedDigests) {
-		t.Error("a published key is there twice")
-	}
+	testbed.Equal(t, len(publishedSet), len(publishedDigests), "a published key is there twice")
 }
 
 // A policy's own rule finds what its author asked for, published or not.
 func TestPolicyFindsPublishedKeys(t *testing.T) {
 	s := testbed.Must(New(&Policy{Extend: []CustomRule{{Family: "house", Name: "test_keys", Regex: `sk_test_\w+`}}}))(t)
-	if r := s.Score([]byte("k: sk_test_"+"4eC39HqLyjWDarjtT1zdp7dc"), Options{}); len(r.Findings) != 1 || r.Findings[0].Pattern != "test_keys" {
-		t.Errorf("%+v", r.Findings)
-	}
+	r := s.Score([]byte("k: sk_test_"+"4eC39HqLyjWDarjtT1zdp7dc"), Options{})
+	testbed.Expect(t, len(r.Findings) == 1 && r.Findings[0].Pattern == "test_keys", "%+v", r.Findings)
 }
 
 // The header of a token is a JSON object that names what a token's names: any
@@ -157,16 +144,13 @@ func TestScoreStaysWithinOne(t *testing.T) {
 	if sum < 2 {
 		t.Fatalf("the families found weigh %v, too little to say anything", sum)
 	}
-	if r.Score != 1 {
-		t.Errorf("score %v", r.Score)
-	}
+	testbed.Equal(t, r.Score, 1, "score")
 	var all Tally
 	for _, f := range r.Findings {
 		all.Add(f)
 	}
-	if score, _ := s.VerdictOf(&all); score != 1 {
-		t.Errorf("score of the findings alone %v", score)
-	}
+	score, _ := s.VerdictOf(&all)
+	testbed.Expect(t, score == 1, "score of the findings alone %v", score)
 }
 
 // Text in UTF-16 is found and redacted in its own encoding, in either order,
@@ -198,12 +182,9 @@ func TestWideText(t *testing.T) {
 			}
 			out, _ := s.Redact(text, Options{})
 			want := strings.Replace(strings.ReplaceAll(string(text), "\x00", ""), token, "{GHP-REDACTED}", 1)
-			if got := strings.ReplaceAll(string(out), "\x00", ""); got != want {
-				t.Errorf("%s: redacted to something else", name)
-			}
-			if len(out)%2 != len(text)%2 || bytes.Count(out, []byte{0})-bytes.Count(text, []byte{0}) != len("{GHP-REDACTED}")-len(token) {
-				t.Errorf("%s: redacted in another encoding", name)
-			}
+			testbed.Equal(t, strings.ReplaceAll(string(out), "\x00", ""), want, name, ": redacted to something else")
+			testbed.Expect(t, len(out)%2 == len(text)%2 && bytes.Count(out, []byte{0})-bytes.Count(text, []byte{0}) == len("{GHP-REDACTED}")-len(token),
+				"%s: redacted in another encoding", name)
 		}
 	}
 }
@@ -227,13 +208,11 @@ func TestTokensInLongerWordsAreFound(t *testing.T) {
 		for _, form := range around {
 			for seed := range uint64(4) {
 				text := "k: " + fmt.Sprintf(form, expand(template, seed)) + " .\n"
-				if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-					t.Errorf("%s in %q: %s", template, form, r.Verdict)
-				}
+				r := s.Score([]byte(text), Options{})
+				testbed.Expect(t, r.Verdict == VerdictHigh, "%s in %q: %s", template, form, r.Verdict)
 				out, _ := s.Redact([]byte(text), Options{})
-				if r := s.Score(out, Options{}); r.Verdict != VerdictSafe {
-					t.Errorf("%s in %q: %s after redaction", template, form, r.Verdict)
-				}
+				r = s.Score(out, Options{})
+				testbed.Expect(t, r.Verdict == VerdictSafe, "%s in %q: %s after redaction", template, form, r.Verdict)
 			}
 		}
 	}
@@ -243,9 +222,8 @@ func TestTokensInLongerWordsAreFound(t *testing.T) {
 		"9AKIA{b32 16}", "zAKIA{b32 16}A", "BAKIA{b32 16}", "{an 9}7AIza{url 35}", "0eAKIA{b32 16}", "handle_secret_{low 43}", "task-{an 48}",
 	} {
 		for seed := range uint64(4) {
-			if r := s.Score([]byte(expand(text, seed)), Options{}); r.Verdict == VerdictHigh {
-				t.Errorf("%s with seed %d: %v", text, seed, r.Findings)
-			}
+			r := s.Score([]byte(expand(text, seed)), Options{})
+			testbed.Expect(t, r.Verdict != VerdictHigh, "%s with seed %d: %v", text, seed, r.Findings)
 		}
 	}
 }
@@ -259,17 +237,15 @@ func TestTokensGluedToWordsAreFound(t *testing.T) {
 		for seed := range uint64(5) {
 			token := expand(template, seed)
 			for _, front := range []string{"_", "KEY_", "x", "9", "key", "X"} {
-				if r := s.Score([]byte("a "+front+token+"\n"), Options{}); r.Verdict != VerdictHigh {
-					t.Errorf("%s after %q: %s", template, front, r.Verdict)
-				}
+				r := s.Score([]byte("a "+front+token+"\n"), Options{})
+				testbed.Expect(t, r.Verdict == VerdictHigh, "%s after %q: %s", template, front, r.Verdict)
 			}
 		}
 	}
 	for _, template := range []string{"xghp_{an 36}", "xghr_{an 36}", "xghr_{an 50}", "clip_{an 20}", "monkey-{hex 32}", "xp8e-{low 32}", "xsecret-live-{url 20}=", "non-secret-{low 8}", "xos_v2_app_{l32 60}", "the_api-{uuid}"} {
 		for seed := range uint64(5) {
-			if r := s.Score([]byte("a "+expand(template, seed)+" b\n"), Options{}); r.Verdict == VerdictHigh {
-				t.Errorf("%s: %+v", template, r.Findings)
-			}
+			r := s.Score([]byte("a "+expand(template, seed)+" b\n"), Options{})
+			testbed.Expect(t, r.Verdict != VerdictHigh, "%s: %+v", template, r.Findings)
 		}
 	}
 }
@@ -281,13 +257,11 @@ func TestTextLikeOctalDumps(t *testing.T) {
 	for i := range 300 {
 		fmt.Fprintf(&b, "%07d %03d %03d %03d %06d %06d\n%03d %03d %03d %03d %03d\n| %3d   a   b   c   d |\n", i, i, i+7, 777, i*7, 177777, i%8, i, 147, 150, 160, i)
 	}
-	if r := s.Score([]byte(b.String()), Options{}); len(r.Findings) > 0 {
-		t.Errorf("%+v", r.Findings)
-	}
+	r := s.Score([]byte(b.String()), Options{})
+	testbed.Expect(t, len(r.Findings) == 0, "%+v", r.Findings)
 	token := expand("ghp_{an 30}{crc}", 3)
 	for _, text := range []string{"0000000 147 150 160 " + token + "\n", "0000000   g   h   p   _ " + token + "\n", "0000000 064147 057560 057560 " + token + "\n"} {
-		if r := s.Score([]byte(b.String()+text+b.String()), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("%q: %s", text, r.Verdict)
-		}
+		r := s.Score([]byte(b.String()+text+b.String()), Options{})
+		testbed.Expect(t, r.Verdict == VerdictHigh, "%q: %s", text, r.Verdict)
 	}
 }

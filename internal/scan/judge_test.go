@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // judgedAlone is the verdict on a value that is in no text.
@@ -36,14 +38,11 @@ func TestKeptVerdicts(t *testing.T) {
 			}
 		}
 	}
-	if differ == 0 {
-		t.Error("quotes make no difference to any value")
-	}
+	testbed.Expect(t, differ != 0, "quotes make no difference to any value")
 	same := expand("conf.{lan 24}", 3)
 	for _, text := range []string{"password = " + same + "\npassword = \"" + same + "\"\n", "password = \"" + same + "\"\npassword = " + same + "\n"} {
-		if r := s.Score([]byte(text), Options{}); len(r.Findings) != 1 {
-			t.Errorf("%q: %d findings, want the one in quotes", text, len(r.Findings))
-		}
+		r := s.Score([]byte(text), Options{})
+		testbed.Expect(t, len(r.Findings) == 1, "%q: %d findings, want the one in quotes", text, len(r.Findings))
 	}
 }
 
@@ -66,9 +65,8 @@ func TestJoinedEscapes(t *testing.T) {
 			"after a joint and escape": `a\x41" + "\x42c d", "` + token[:at] + fmt.Sprintf(`\x%02x`, c) + token[at+1:],
 		} {
 			text = prose(n) + "\nk(\"" + text + "\")\n"
-			if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-				t.Errorf("%s: %s: %q", name, r.Verdict, text)
-			}
+			r := s.Score([]byte(text), Options{})
+			testbed.Expect(t, r.Verdict == VerdictHigh, "%s: %s: %q", name, r.Verdict, text)
 		}
 	}
 }
@@ -92,15 +90,13 @@ func TestTextLikeDumps(t *testing.T) {
 			fmt.Fprintf(&b, "%07x %04x %04x %04x\n", i*16, rng.IntN(1<<16), rng.IntN(1<<16), rng.IntN(1<<16))
 		}
 	}
-	if r := s.Score([]byte(b.String()), Options{}); r.Verdict != VerdictSafe {
-		t.Errorf("%s: %+v", r.Verdict, r.Findings)
-	}
+	r := s.Score([]byte(b.String()), Options{})
+	testbed.Expect(t, r.Verdict == VerdictSafe, "%s: %+v", r.Verdict, r.Findings)
 	token := expand("ghp_{an 30}{crc}", 3)
 	for n := range 60 {
 		text := b.String()[:500+n] + "\n00000000: 4142 4344 " + token + "\n" + b.String()
-		if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("a token in the line of a dump after %d bytes: %s", n, r.Verdict)
-		}
+		r := s.Score([]byte(text), Options{})
+		testbed.Expect(t, r.Verdict == VerdictHigh, "a token in the line of a dump after %d bytes: %s", n, r.Verdict)
 	}
 }
 

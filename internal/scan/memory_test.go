@@ -89,9 +89,7 @@ func TestCleanTextTakesTwoAllocations(t *testing.T) {
 				runtime.ReadMemStats(&after)
 				least = min(least, after.Mallocs-before.Mallocs)
 			}
-			if least > 2 {
-				t.Errorf("%s, %d bytes: %d allocations, want at most 2", name, size, least)
-			}
+			testbed.Expect(t, least <= 2, "%s, %d bytes: %d allocations, want at most 2", name, size, least)
 		}
 	}
 }

@@ -231,19 +231,15 @@ func TestOwnPatternsLookAtTheContext(t *testing.T) {
 		}
 		all := &looks{Context: context.Background(), end: 1 << 40}
 		whole := worked(s, func() { scan(Options{Context: all}) })
-		if all.n*lookEvery < rereads*len(b) {
-			t.Errorf("%s: %d looks for %d bytes read", name, all.n, whole)
-		}
+		testbed.Expect(t, all.n*lookEvery >= rereads*len(b), "%s: %d looks for %d bytes read", name, all.n, whole)
 		ctx := &looks{Context: context.Background(), end: 100}
-		if work := worked(s, func() { scan(Options{Context: ctx}) }); ctx.n < 100 || work > whole/2 {
-			t.Errorf("%s: %d looks, work %d of %d after the context was done", name, ctx.n, work, whole)
-		}
+		work := worked(s, func() { scan(Options{Context: ctx}) })
+		testbed.Expect(t, ctx.n >= 100 && work <= whole/2, "%s: %d looks, work %d of %d after the context was done", name, ctx.n, work, whole)
 	}
 	s = ownScanner(t, "never", "first", "second", "third")
 	ctx := &looks{Context: context.Background(), end: 4}
-	if work := worked(s, func() { s.Score(b, Options{Context: ctx}) }); ctx.n < 4 || work < 2*len(b) {
-		t.Errorf("keywords: %d looks, work %d", ctx.n, work)
-	}
+	work := worked(s, func() { s.Score(b, Options{Context: ctx}) })
+	testbed.Expect(t, ctx.n >= 4 && work >= 2*len(b), "keywords: %d looks, work %d", ctx.n, work)
 }
 
 // TestOwnPatternsHaveABound: what the patterns of a policy cost is bounded for
@@ -256,16 +252,13 @@ func TestOwnPatternsHaveABound(t *testing.T) {
 	}
 	ctx, costly := poor(false), &CostlyError{}
 	s.Score(text[:lookEvery/2], Options{Context: ctx})
-	if err := ctx.Err(); err != nil {
-		t.Errorf("a short text: %v", err)
-	}
+	err := ctx.Err()
+	testbed.Expect(t, err == nil, "a short text: %v", err)
 	s.Score(text, Options{Context: context.WithValue(ctx, looks{}, 1)})
-	if err := ctx.Err(); !errors.As(err, &costly) || costly.Pattern != s.custom[0].rule.id {
-		t.Errorf("a long one: %v", err)
-	}
-	if clean, _ := s.Redact(text, Options{Context: ctx}); clean != nil {
-		t.Error("Redact returned a text that was not looked at")
-	}
+	err = ctx.Err()
+	testbed.Expect(t, errors.As(err, &costly) && costly.Pattern == s.custom[0].rule.id, "a long one: %v", err)
+	clean, _ := s.Redact(text, Options{Context: ctx})
+	testbed.Expect(t, clean == nil, "Redact returned a text that was not looked at")
 	for name, scan := range map[string]func(opt Options) bool{
 		"Score": func(opt Options) bool {
 			r := s.Score(text, opt)
@@ -282,8 +275,6 @@ func TestOwnPatternsHaveABound(t *testing.T) {
 			return slices.ContainsFunc(st.Report().Findings, func(f Finding) bool { return f.End == len(text) })
 		},
 	} {
-		if !scan(Options{Context: poor(true)}) {
-			t.Errorf("%s: the end of the text is in no finding", name)
-		}
+		testbed.Expect(t, scan(Options{Context: poor(true)}), "%s: the end of the text is in no finding", name)
 	}
 }

@@ -55,32 +55,24 @@ func TestPlaceholders(t *testing.T) {
 			if len(r.Findings) != 1 || r.Findings[0].Pattern != id || !r.Findings[0].Placeholder || len(r.Families()) > 0 || report.ContentVerdict(&r) != VerdictSafe {
 				t.Errorf("%s under report: %+v", id, r.Findings)
 			}
-			if strings.Contains(r.Findings[0].Match, value) {
-				t.Errorf("%s is shown: %q", id, r.Findings[0].Match)
-			}
+			testbed.Expect(t, !strings.Contains(r.Findings[0].Match, value), "%s is shown: %q", id, r.Findings[0].Match)
 			for _, quiet := range []Report{report.Score([]byte(text), Options{}), ignore.Score([]byte(text), Options{Placeholders: true})} {
-				if len(quiet.Findings) > 0 {
-					t.Errorf("%s is listed where it is not asked for: %+v", id, quiet.Findings)
-				}
+				testbed.Expect(t, len(quiet.Findings) == 0, "%s is listed where it is not asked for: %+v", id, quiet.Findings)
 			}
 			r = score.Score([]byte(text), Options{})
 			tally := r.Tally()
-			if sum, _ := score.VerdictOf(&tally); len(r.Findings) != 1 || sum != weights[r.Findings[0].Family] {
-				t.Errorf("%s under score: %v %+v", id, sum, r.Findings)
-			}
+			sum, _ := score.VerdictOf(&tally)
+			testbed.Expect(t, len(r.Findings) == 1 && sum == weights[r.Findings[0].Family], "%s under score: %v %+v", id, sum, r.Findings)
 			if id == "long_base64_blob" { // it informs, and is not redacted
 				continue
 			}
-			if sum, _ := score.GateVerdict(&tally); sum != weights[r.Findings[0].Family] {
-				t.Errorf("%s does not count in the gate", id)
-			}
+			sum, _ = score.GateVerdict(&tally)
+			testbed.Expect(t, sum == weights[r.Findings[0].Family], "%s does not count in the gate", id)
 			clean, _ := score.Redact([]byte(text), Options{})
-			if left := score.Score(clean, Options{}); len(left.Findings) > 0 {
-				t.Errorf("%s is left by redaction under score: %+v", id, left.Findings)
-			}
-			if same, _ := report.Redact([]byte(text), Options{Placeholders: false}); string(same) != text {
-				t.Errorf("%s is redacted under report", id)
-			}
+			left := score.Score(clean, Options{})
+			testbed.Expect(t, len(left.Findings) == 0, "%s is left by redaction under score: %+v", id, left.Findings)
+			same, _ := report.Redact([]byte(text), Options{Placeholders: false})
+			testbed.Expect(t, string(same) == text, "%s is redacted under report", id)
 		}
 	}
 }
@@ -91,21 +83,17 @@ func TestWhatIsUsedIsNoPlaceholder(t *testing.T) {
 	s := scannerOf(t, "")
 	for i, template := range []string{"AKIA{b32 16}", "ghp_{an 30}{crc 30}", "sk-ant-api03-{url 93}AA", "jane.{low 6}@acme-corp.io", "Authorization: Bearer {an 40}", "client-{an 40}", "pub{hex 32}", "{b64 240}", "git clone git@github.com:a/b", "logo@2x.png"} {
 		for _, f := range s.Score([]byte(expand(template, uint64(i))), Options{Placeholders: true}).Findings {
-			if f.Placeholder {
-				t.Errorf("%s: %+v", template, f)
-			}
+			testbed.Expect(t, !f.Placeholder, "%s: %+v", template, f)
 		}
 	}
 	off := testbed.Must(New(&Policy{DisableFamilies: []string{familyPII}, DisablePatterns: []string{"ghp"}}))(t)
 	all := unusable()
 	text := all["email"] + " " + all["ghp"] + " " + all["gho"]
-	if r := off.Score([]byte(text), Options{Placeholders: true}); len(r.Findings) != 1 || r.Findings[0].Pattern != "gho" {
-		t.Errorf("%+v", r.Findings)
-	}
+	r := off.Score([]byte(text), Options{Placeholders: true})
+	testbed.Expect(t, len(r.Findings) == 1 && r.Findings[0].Pattern == "gho", "%+v", r.Findings)
 	allowed := Options{Placeholders: true, Allow: func(family, _ string) bool { return family == familyGitHub }}
-	if r := s.Score([]byte(text), allowed); len(r.Findings) != 1 || r.Allowed != 2 {
-		t.Errorf("%+v", r)
-	}
+	r = s.Score([]byte(text), allowed)
+	testbed.Expect(t, len(r.Findings) == 1 && r.Allowed == 2, "%+v", r)
 }
 
 // TestPlaceholdersCostWritesNothing: a scan that does not ask for them does not
@@ -114,9 +102,7 @@ func TestPlaceholdersCostWritesNothing(t *testing.T) {
 	s := scannerOf(t, "")
 	text := []byte(fmt.Sprint(unusable()))
 	found := []raw{}
-	if got := s.withPlaceholders(text, found, Options{}); len(got) > 0 {
-		t.Error("looked for")
-	}
+	testbed.Expect(t, len(s.withPlaceholders(text, found, Options{})) == 0, "looked for")
 	if n := testing.AllocsPerRun(10, func() { s.withPlaceholders(text, found, Options{}) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

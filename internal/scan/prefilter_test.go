@@ -196,9 +196,7 @@ func (f *filters) checkOrder(t *testing.T, b []byte) {
 		x.free()
 		found[i] = f.got
 	}
-	if !slices.Equal(found[0], found[1]) {
-		t.Fatalf("%q: step 2 finds %v, a filter for texts %v", b, found[0], found[1])
-	}
+	testbed.Require(t, slices.Equal(found[0], found[1]), "%q: step 2 finds %v, a filter for texts %v", b, found[0], found[1])
 }
 
 // filters are those of both steps for some words, and what they have found.
@@ -241,9 +239,8 @@ func (f *filters) check(t *testing.T, b []byte, from, middle, to int) {
 		x.free()
 		found := map[foundWord]bool{}
 		for _, one := range f.got {
-			if found[one] || !bytes.EqualFold(b[one.at:one.at+len(one.word)], []byte(one.word)) {
-				t.Fatalf("step %d, %q: found %v twice, or it is not there", step, b, one)
-			}
+			testbed.Require(t, !found[one] && bytes.EqualFold(b[one.at:one.at+len(one.word)], []byte(one.word)),
+				"step %d, %q: found %v twice, or it is not there", step, b, one)
 			found[one] = true
 		}
 		for _, w := range f.words {
@@ -290,9 +287,7 @@ func TestTokens(t *testing.T) {
 	}
 	for c := range 256 {
 		want := isWord(byte(c)) || c == 0x7f || strings.IndexByte("-./:+~^", byte(c)) >= 0
-		if tokenByte(byte(c)) != want {
-			t.Errorf("%q: %v", byte(c), !want)
-		}
+		testbed.Expect(t, tokenByte(byte(c)) == want, "%q: %v", byte(c), !want)
 	}
 }
 
@@ -345,12 +340,8 @@ func checkTokens(t *testing.T, b []byte) {
 			got = append(got, tokenSpan{start, end, digit})
 		}
 	})
-	if !slices.Equal(got, want) {
-		t.Fatalf("%q: tokens %v, want %v", b, got, want)
-	}
-	if x.hidden != bounds || x.typed == control {
-		t.Fatalf("%q: hidden %v, want %v, typed %v", b, x.hidden, bounds, x.typed)
-	}
+	testbed.Require(t, slices.Equal(got, want), "%q: tokens %v, want %v", b, got, want)
+	testbed.Require(t, x.hidden == bounds && x.typed != control, "%q: hidden %v, want %v, typed %v", b, x.hidden, bounds, x.typed)
 	checkNumbers(t, x)
 }
 
@@ -398,7 +389,5 @@ func TestNumbers(t *testing.T) {
 		found += len(x.found)
 		x.free()
 	}
-	if found < 1000 {
-		t.Errorf("found %d numbers", found)
-	}
+	testbed.Expect(t, found >= 1000, "found %d numbers", found)
 }

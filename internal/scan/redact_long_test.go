@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // redactAtOnce redacts a text in one piece, whatever its length.
@@ -58,26 +60,17 @@ func TestLongTextsAreRedactedAsShortOnes(t *testing.T) {
 	var reported []Span
 	got, none := s.Redact(text, Options{Span: func(x Span) { reported = append(reported, x) }})
 	want, spans := redactAtOnce(s, text)
-	if len(none) != 0 || !slices.Equal(reported, spans) {
-		t.Errorf("%d places, want %d; %d are returned besides", len(reported), len(spans), len(none))
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%d bytes, want %d", len(got), len(want))
-	}
-	if len(secrets) < 500 || len(spans) < len(secrets) {
-		t.Fatalf("%d places for %d secrets", len(spans), len(secrets))
-	}
+	testbed.Expect(t, len(none) == 0 && slices.Equal(reported, spans),
+		"%d places, want %d; %d are returned besides", len(reported), len(spans), len(none))
+	testbed.Expect(t, bytes.Equal(got, want), "%d bytes, want %d", len(got), len(want))
+	testbed.Require(t, len(secrets) >= 500 && len(spans) >= len(secrets), "%d places for %d secrets", len(spans), len(secrets))
 	for _, x := range secrets {
-		if bytes.Contains(got, []byte(x)) {
-			t.Fatal("a secret is left")
-		}
+		testbed.Require(t, !bytes.Contains(got, []byte(x)), "a secret is left")
 	}
-	if again, _ := s.Redact(got, Options{}); !bytes.Equal(again, got) {
-		t.Error("redacting again changes it")
-	}
-	if _, list := s.Redact(text, Options{}); !slices.Equal(list, spans) {
-		t.Errorf("%d places are returned, want %d", len(list), len(spans))
-	}
+	again, _ := s.Redact(got, Options{})
+	testbed.Expect(t, bytes.Equal(again, got), "redacting again changes it")
+	_, list := s.Redact(text, Options{})
+	testbed.Expect(t, slices.Equal(list, spans), "%d places are returned, want %d", len(list), len(spans))
 }
 
 // TestLongTextsAreScoredAsShortOnes: a text above the length that is judged in
@@ -94,7 +87,6 @@ func TestLongTextsAreScoredAsShortOnes(t *testing.T) {
 	text = append(text, "key "+expand("ghp_{an 30}{crc}", 3)+"\n"...)
 	r = s.Score(text, Options{})
 	last := r.Findings[len(r.Findings)-1]
-	if tally := r.Tally(); !tally.Confirmed || r.Verdict != VerdictHigh || last.Pattern != "ghp" || last.Line != r.LineCount || last.Column != 5 {
-		t.Errorf("%s, %+v", r.Verdict, last)
-	}
+	testbed.Expect(t, r.Tally().Confirmed && r.Verdict == VerdictHigh && last.Pattern == "ghp" && last.Line == r.LineCount && last.Column == 5,
+		"%s, %+v", r.Verdict, last)
 }

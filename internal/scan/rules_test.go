@@ -14,12 +14,8 @@ func TestRules(t *testing.T) {
 	rules := map[string]int{}
 	for _, r := range table() {
 		rules[r.id]++
-		if len(r.hits) == 0 || len(r.misses) == 0 {
-			t.Errorf("rule %s: samples.txt lacks texts that it must find, or that it must not", r.id)
-		}
-		if r.what == "" || weights[r.family] == 0 {
-			t.Errorf("rule %s: no description or unknown family %s", r.id, r.family)
-		}
+		testbed.Expect(t, len(r.hits) != 0 && len(r.misses) != 0, "rule %s: samples.txt lacks texts that it must find, or that it must not", r.id)
+		testbed.Expect(t, r.what != "" && weights[r.family] != 0, "rule %s: no description or unknown family %s", r.id, r.family)
 		if f, ok := seen[r.id]; ok && f != r.family {
 			t.Errorf("pattern %s is in two families", r.id)
 		}
@@ -39,20 +35,14 @@ func TestRules(t *testing.T) {
 		}
 		for _, m := range r.misses {
 			for _, f := range s.newText([]byte(expand(m, 1))).findings() {
-				if f.rule.id == r.id {
-					t.Errorf("rule %s (%s): found in %s", r.id, r.what, m)
-				}
+				testbed.Expect(t, f.rule.id != r.id, "rule %s (%s): found in %s", r.id, r.what, m)
 			}
 		}
 	}
 	for id, all := range ruleSamples() {
-		if len(all) != rules[id] {
-			t.Errorf("samples.txt has %d entries of %s, which has %d rules", len(all), id, rules[id])
-		}
+		testbed.Expect(t, len(all) == rules[id], "samples.txt has %d entries of %s, which has %d rules", len(all), id, rules[id])
 	}
-	if len(seen) < 200 {
-		t.Errorf("%d patterns", len(seen))
-	}
+	testbed.Expect(t, len(seen) >= 200, "%d patterns", len(seen))
 }
 
 func describe(found []raw) string {

@@ -52,9 +52,8 @@ func TestThousandKeysAreHigh(t *testing.T) {
 		b.WriteString(expand("key = sk-ant-api03-{url 93}AA\n", i))
 	}
 	r := scanner(t).Score(b.Bytes(), Options{})
-	if r.Verdict != VerdictHigh || len(r.Findings)+r.Omitted != 1000 {
-		t.Errorf("%s, %d findings and %d omitted", r.Verdict, len(r.Findings), r.Omitted)
-	}
+	testbed.Expect(t, r.Verdict == VerdictHigh && len(r.Findings)+r.Omitted == 1000,
+		"%s, %d findings and %d omitted", r.Verdict, len(r.Findings), r.Omitted)
 }
 
 func TestSnippetsShowNothingUsable(t *testing.T) {
@@ -113,33 +112,25 @@ func TestFormula(t *testing.T) {
 func TestSizeIsNoContent(t *testing.T) {
 	s := scanner(t)
 	r := s.Score([]byte(strings.Repeat("many words here\n", 80_000)+strings.Repeat("x ", 2000)), Options{})
-	if r.Verdict != VerdictHigh || len(r.Size) != 4 {
-		t.Fatalf("%s %v", r.Verdict, r.Size)
-	}
-	if v := s.ContentVerdict(&r); v != VerdictSafe {
-		t.Errorf("prose is %s by content", v)
-	}
+	testbed.Require(t, r.Verdict == VerdictHigh && len(r.Size) == 4, "%s %v", r.Verdict, r.Size)
+	v := s.ContentVerdict(&r)
+	testbed.Expect(t, v == VerdictSafe, "prose is %s by content", v)
 }
 
 func TestPlaces(t *testing.T) {
 	key := expand("ghp_{an 30}{crc}", 1)
 	r := scanner(t).Score([]byte("first\n日本語 = \""+key+"\"\n"), Options{})
-	if len(r.Findings) != 1 {
-		t.Fatalf("%+v", r.Findings)
-	}
+	testbed.Require(t, len(r.Findings) == 1, "%+v", r.Findings)
 	f := r.Findings[0]
-	if f.Line != 2 || f.Column != 8 || f.Pattern != "ghp" || f.End-f.Start != len(key) || f.Match != "ghp_…" {
-		t.Errorf("%+v", f)
-	}
+	testbed.Expect(t, f.Line == 2 && f.Column == 8 && f.Pattern == "ghp" && f.End-f.Start == len(key) && f.Match == "ghp_…", "%+v", f)
 }
 
 func TestFailedChecksumDemotes(t *testing.T) {
 	s := scanner(t)
 	good := expand("ghp_{an 30}{crc}", 1)
 	bad := good[:10] + "zz" + good[12:]
-	if r := s.Score([]byte(bad), Options{}); len(r.Findings) != 1 || r.Findings[0].Confidence != Likely || r.Verdict != VerdictLow {
-		t.Errorf("%s %+v", r.Verdict, r.Findings)
-	}
+	r := s.Score([]byte(bad), Options{})
+	testbed.Expect(t, len(r.Findings) == 1 && r.Findings[0].Confidence == Likely && r.Verdict == VerdictLow, "%s %+v", r.Verdict, r.Findings)
 }
 
 // wrappings are ways in which a secret is hidden.
@@ -349,9 +340,8 @@ func TestWrappedSecretsAreFoundAtEveryOffset(t *testing.T) {
 					token = prose(n) + " " + token
 				}
 				text := prose(n) + "\n" + wrap(token) + "\n"
-				if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-					t.Errorf("%s of %s after %d bytes: %s", name, template, n, r.Verdict)
-				}
+				r := s.Score([]byte(text), Options{})
+				testbed.Expect(t, r.Verdict == VerdictHigh, "%s of %s after %d bytes: %s", name, template, n, r.Verdict)
 			}
 		}
 	}
@@ -387,16 +377,10 @@ func TestRedact(t *testing.T) {
 		if v := s.ContentVerdict(&r); v != VerdictSafe && fmt.Sprint(r.Families()) != "[binary_hint]" {
 			t.Errorf("%s: %s with %v after redaction", name, v, r.Families())
 		}
-		if bytes.Count(out, []byte("\n")) != strings.Count(text, "\n") {
-			t.Errorf("%s: lines changed", name)
-		}
+		testbed.Equal(t, bytes.Count(out, []byte("\n")), strings.Count(text, "\n"), name, ": lines changed")
 		again, more := s.Redact(out, Options{})
-		if !bytes.Equal(out, again) || len(more) > 0 {
-			t.Errorf("%s: a second redaction changes something", name)
-		}
-		if len(spans) == 0 || !bytes.Contains(bytes.ReplaceAll(out, []byte{0}, nil), []byte("-REDACTED}")) {
-			t.Errorf("%s: nothing was redacted", name)
-		}
+		testbed.Expect(t, bytes.Equal(out, again) && len(more) == 0, "%s: a second redaction changes something", name)
+		testbed.Expect(t, len(spans) != 0 && bytes.Contains(bytes.ReplaceAll(out, []byte{0}, nil), []byte("-REDACTED}")), "%s: nothing was redacted", name)
 	}
 	for _, r := range table() {
 		if r.family == familyBinary || r.family == familyInvisible {
@@ -410,9 +394,7 @@ func TestRedact(t *testing.T) {
 		check(name, "a\n"+wrap(expand("ghp_{an 30}{crc}", 4))+"\nb\n")
 	}
 	out, _ := s.Redact([]byte("key: "+expand("ghp_{an 30}{crc}", 4)+"\n"), Options{})
-	if string(out) != "key: {GHP-REDACTED}\n" {
-		t.Errorf("got %q", out)
-	}
+	testbed.Expect(t, string(out) == "key: {GHP-REDACTED}\n", "got %q", out)
 }
 
 func TestStreamFindsWhatScoreFinds(t *testing.T) {
@@ -453,9 +435,7 @@ func TestStreamFindsWhatScoreFinds(t *testing.T) {
 		want[key(f)]--
 	}
 	for k, n := range want {
-		if n != 0 {
-			t.Errorf("%s: %+d", k, n)
-		}
+		testbed.Equal(t, n, 0, k)
 	}
 }
 
@@ -466,28 +446,21 @@ func TestPolicy(t *testing.T) {
 		Extend:          []CustomRule{{Family: "internal", Name: "ticket", Regex: `ACME-\d+-SECRET`, Weight: .5}, {Family: "internal", Name: "never", Regex: `see`, Keywords: []string{"absent"}}},
 		DisablePatterns: []string{"email"}, DisableFamilies: []string{"jwt"}, Markers: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := s.Score([]byte(ticket), Options{}); r.Verdict != VerdictMedium || r.Score != .5 || len(r.Findings) != 1 {
-		t.Errorf("custom rule: %s %v %v", r.Verdict, r.Score, r.Findings)
-	}
+	testbed.NoErr(t, err)
+	r := s.Score([]byte(ticket), Options{})
+	testbed.Expect(t, r.Verdict == VerdictMedium && r.Score == .5 && len(r.Findings) == 1, "custom rule: %s %v %v", r.Verdict, r.Score, r.Findings)
 	if r := s.Score([]byte("a@acme-corp.io "+expand("{jwt}", 1)), Options{}); r.Verdict != VerdictSafe {
 		t.Errorf("disabled rules: %v", r.Families())
 	}
-	if r := s.Score([]byte(key+" // "+Marker+"\n"), Options{}); r.Verdict != VerdictSafe || r.Allowed != 1 {
-		t.Errorf("marker: %s %d", r.Verdict, r.Allowed)
-	}
+	r = s.Score([]byte(key+" // "+Marker+"\n"), Options{})
+	testbed.Expect(t, r.Verdict == VerdictSafe && r.Allowed == 1, "marker: %s %d", r.Verdict, r.Allowed)
 	allow := Options{Allow: func(family, pattern string) bool { return pattern == "ghp" }}
-	if r := s.Score([]byte(key), allow); r.Verdict != VerdictSafe || r.Allowed != 1 {
-		t.Errorf("allow: %s %d", r.Verdict, r.Allowed)
-	}
+	r = s.Score([]byte(key), allow)
+	testbed.Expect(t, r.Verdict == VerdictSafe && r.Allowed == 1, "allow: %s %d", r.Verdict, r.Allowed)
 	if _, err := New(&Policy{Extend: []CustomRule{{Name: "x", Family: "y", Regex: "("}}}); err == nil {
 		t.Error("a bad expression was accepted")
 	}
-	if r := scanner(t).Score([]byte(key+" // "+Marker+"\n"), Options{}); r.Verdict != VerdictHigh {
-		t.Error("a marker works without the policy")
-	}
+	testbed.Expect(t, scanner(t).Score([]byte(key+" // "+Marker+"\n"), Options{}).Verdict == VerdictHigh, "a marker works without the policy")
 }
 
 // Ordinary text must not be refused: of the Go tree fewer than 0.2 findings per
@@ -572,26 +545,20 @@ func FuzzScore(f *testing.F) {
 		}
 		last := 0
 		for _, x := range r.Findings {
-			if x.Start < last || x.End <= x.Start || x.End > len(text) || x.Line < 1 || x.Column < 1 {
-				t.Fatalf("finding %+v of %d bytes after %d", x, len(text), last)
-			}
+			testbed.Require(t, x.Start >= last && x.End > x.Start && x.End <= len(text) && x.Line >= 1 && x.Column >= 1,
+				"finding %+v of %d bytes after %d", x, len(text), last)
 			last = x.Start
 		}
 		out, _ := s.Redact(text, Options{})
 		after := s.Score(out, Options{})
 		for _, x := range after.Findings {
-			if x.Family != familyBinary && x.Family != familyInvisible {
-				t.Fatalf("%s is found after redaction", x.Pattern)
-			}
+			testbed.Require(t, x.Family == familyBinary || x.Family == familyInvisible, "%s is found after redaction", x.Pattern)
 		}
-		if bytes.Count(out, []byte{'\n'}) != bytes.Count(text, []byte{'\n'}) {
-			t.Fatal("redaction changed the lines")
-		}
+		testbed.MustEqual(t, bytes.Count(out, []byte{'\n'}), bytes.Count(text, []byte{'\n'}), "redaction changed the lines")
 		st := s.NewStream(Options{})
 		st.Write(text[:len(text)/2])
 		st.Write(text[len(text)/2:])
-		if got := st.Report(); got.Verdict != r.Verdict || got.Score != r.Score {
-			t.Fatalf("streamed %s %v, whole %s %v", got.Verdict, got.Score, r.Verdict, r.Score)
-		}
+		got := st.Report()
+		testbed.Require(t, got.Verdict == r.Verdict && got.Score == r.Score, "streamed %s %v, whole %s %v", got.Verdict, got.Score, r.Verdict, r.Score)
 	})
 }

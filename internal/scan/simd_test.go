@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // randomText is n bytes, of which many are part of a keyword.
@@ -30,9 +32,7 @@ func checkSIMD(t *testing.T, f *prefilter, b []byte) {
 	got, want := make([]lanes, n), make([]lanes, n)
 	lanesIn(b, got)
 	lanesPortable(b, want)
-	if !slices.Equal(got, want) {
-		t.Fatalf("%q: lanes %x, want %x", b, got, want)
-	}
+	testbed.Require(t, slices.Equal(got, want), "%q: lanes %x, want %x", b, got, want)
 	if f.fast == nil {
 		return
 	}
@@ -42,9 +42,7 @@ func checkSIMD(t *testing.T, f *prefilter, b []byte) {
 	places, all := make([]uint64, n), make([]uint64, n)
 	f.fast.buckets.places(b, places)
 	f.fast.buckets.placesPortable(b, all)
-	if !slices.Equal(places, all) {
-		t.Fatalf("%q: places %x, want %x", b, places, all)
-	}
+	testbed.Require(t, slices.Equal(places, all), "%q: places %x, want %x", b, places, all)
 }
 
 func TestSIMD(t *testing.T) {

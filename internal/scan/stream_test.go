@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // A text that is there whole and one that comes in pieces have the findings of
@@ -42,24 +44,20 @@ func TestBordersOfBlocks(t *testing.T) {
 			b.WriteString("(" + make(3) + ")")
 			b.WriteString(prose(block + 2*Window))
 			want := list(s.Score(b.Bytes(), Options{}))
-			if len(want) < 3 {
-				t.Fatalf("%d: found %q in one piece", i, want)
-			}
+			testbed.Require(t, len(want) >= 3, "%d: found %q in one piece", i, want)
 			whole := s.NewStream(Options{})
 			whole.block = block
 			whole.whole(b.Bytes())
-			if got := list(whole.Report()); !slices.Equal(got, want) {
-				t.Errorf("%q at %d: whole\n%q, want\n%q", hit, at, got, want)
-			}
+			got := list(whole.Report())
+			testbed.Expect(t, slices.Equal(got, want), "%q at %d: whole\n%q, want\n%q", hit, at, got, want)
 			for _, size := range []int{1<<20 + 1, 4099, 61} {
 				st := s.NewStream(Options{})
 				st.block = block
 				for piece := range slices.Chunk(b.Bytes(), size) {
 					st.Write(piece)
 				}
-				if got := list(st.Report()); !slices.Equal(got, want) {
-					t.Errorf("%q at %d: in pieces of %d bytes\n%q, want\n%q", hit, at, size, got, want)
-				}
+				got := list(st.Report())
+				testbed.Expect(t, slices.Equal(got, want), "%q at %d: in pieces of %d bytes\n%q, want\n%q", hit, at, size, got, want)
 			}
 		}
 	}

@@ -26,13 +26,10 @@ func TestOwnTreePasses(t *testing.T) {
 			continue // removed, a link to a directory, not text
 		}
 		files++
-		if verdict, finding := gated(s, b); verdict == VerdictHigh {
-			t.Errorf("%s is refused: %s", name, finding)
-		}
+		verdict, finding := gated(s, b)
+		testbed.Expect(t, verdict != VerdictHigh, "%s is refused: %s", name, finding)
 	}
-	if files < 500 {
-		t.Errorf("%d files", files)
-	}
+	testbed.Expect(t, files >= 500, "%d files", files)
 }
 
 // gated is the verdict of the gate, which information does not move, and what

@@ -49,15 +49,13 @@ func TestDecode(t *testing.T) {
 		if p == nil {
 			p = &schema.Problem{}
 		}
-		if (err != nil) != (row.code != "") || p.Code != row.code || p.Argument != row.argument || p.DidYouMean != row.mean {
-			t.Errorf("%s: %+v, want %s of %s, mean %s", row.args, p, row.code, row.argument, row.mean)
-		}
+		testbed.Expect(t, (err != nil) == (row.code != "") && p.Code == row.code && p.Argument == row.argument && p.DidYouMean == row.mean,
+			"%s: %+v, want %s of %s, mean %s", row.args, p, row.code, row.argument, row.mean)
 	}
 	var s sample
 	wire, err := schema.Decode(context.Background(), []byte(`{"path":"a.JSON","content":{"b":1,"a":[2]}}`), &s)
-	if err != nil || len(wire.Notes) != 1 || string(s.Content) != "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n" {
-		t.Errorf("%v %v %q", err, wire, s.Content)
-	}
+	testbed.Expect(t, err == nil && len(wire.Notes) == 1 && string(s.Content) == "{\n  \"b\": 1,\n  \"a\": [\n    2\n  ]\n}\n",
+		"%v %v %q", err, wire, s.Content)
 }
 
 // TestBoundsOfACall: members and items are bounded, opaque values are not, and
@@ -96,18 +94,14 @@ func TestBoundsOfACall(t *testing.T) {
 		_, err := schema.Decode(context.Background(), []byte(row.args), &c)
 		p := &schema.Problem{}
 		errors.As(err, &p)
-		if p.Code != row.code || p.Argument != row.argument || len(p.Error()) > 200 {
-			t.Errorf("%s: %.200v", name, err)
-		}
+		testbed.Expect(t, p.Code == row.code && p.Argument == row.argument && len(p.Error()) <= 200, "%s: %.200v", name, err)
 	}
 	_, err := schema.Decode(context.Background(), []byte(`{"pth":1,"path":"a","`+strings.Repeat("x", 1000)+`":1,"y":1,"z":1,"description":""}`), new(call))
 	_, plain := schema.Decode(context.Background(), []byte(`{"limit":1}`), new(call))
-	if want := "unknown argument limit; take path, content, tags, data"; plain == nil || plain.Error() != want {
-		t.Errorf("%v, want %s", plain, want)
-	}
-	if want := "unknown argument pth, did you mean path; unknown argument " + strings.Repeat("x", 60) + "…; unknown argument y; and 1 more"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
+	want := "unknown argument limit; take path, content, tags, data"
+	testbed.Expect(t, plain != nil && plain.Error() == want, "%v, want %s", plain, want)
+	want = "unknown argument pth, did you mean path; unknown argument " + strings.Repeat("x", 60) + "…; unknown argument y; and 1 more"
+	testbed.Expect(t, err != nil && err.Error() == want, "%v, want %s", err, want)
 }
 
 // looks is a context that is canceled from the nth check on
@@ -130,9 +124,8 @@ func TestDecodeLooksAtItsContext(t *testing.T) {
 	args := []byte(`{"tags":[` + strings.TrimSuffix(strings.Repeat(`"",`, 10_000), ",") + `]}`)
 	for n := range 10_000 / 256 {
 		l := &looks{context.Background(), n}
-		if _, err := schema.Decode(l, args, new(sample)); err != context.Canceled || l.n != -1 {
-			t.Fatalf("canceled at look %d: %v, %d looks after it", n, err, -1-l.n)
-		}
+		_, err := schema.Decode(l, args, new(sample))
+		testbed.Require(t, err == context.Canceled && l.n == -1, "canceled at look %d: %v, %d looks after it", n, err, -1-l.n)
 	}
 }
 
@@ -143,14 +136,10 @@ func FuzzDecode(f *testing.F) {
 		var s sample
 		if _, err := schema.Decode(context.Background(), args, &s); err != nil {
 			var p *schema.Problem
-			if !errors.As(err, &p) || p.Error() == "" {
-				t.Fatalf("%v", err)
-			}
+			testbed.Require(t, errors.As(err, &p) && p.Error() != "", "%v", err)
 			return
 		}
-		if !utf8.ValidString(s.Path) || s.N != 0 && (s.N < 1 || s.N > 10) {
-			t.Fatalf("%+v", s)
-		}
+		testbed.Require(t, utf8.ValidString(s.Path) && (s.N == 0 || s.N >= 1 && s.N <= 10), "%+v", s)
 	})
 }
 
@@ -165,13 +154,11 @@ func TestSchemasAreClosed(t *testing.T) {
 		}
 		switch m["type"] {
 		case "object":
-			if _, ok := m["additionalProperties"]; !ok {
-				t.Errorf("%s is open", at)
-			}
+			_, ok := m["additionalProperties"]
+			testbed.Expect(t, ok, "%s is open", at)
 		case "array":
-			if _, ok := m["items"]; !ok {
-				t.Errorf("%s has no items", at)
-			}
+			_, ok := m["items"]
+			testbed.Expect(t, ok, "%s has no items", at)
 		}
 		for k, x := range m {
 			walk(x, at+"/"+k)
@@ -263,17 +250,13 @@ func TestOpenStructsKeepWhatIsUnknown(t *testing.T) {
 	var want, got bytes.Buffer
 	json.Compact(&got, out)
 	json.Compact(&want, []byte(`{"name":"n","items":[{"id":"i","y":1,"x":null}],"z":{"b":1.10,"a":[]},"description":"kept","a":"<&>"}`))
-	if got.String() != want.String() {
-		t.Errorf("%s\n%s", got.String(), want.String())
-	}
+	testbed.Equal(t, got.String(), want.String())
 	s.Extra = append(s.Extra, extra{"name", json.RawMessage(`"forged"`)}, extra{"z", json.RawMessage(`2`)})
-	if again, err := schema.Encode(s); err != nil || !bytes.Equal(again, out) {
-		t.Errorf("an unknown field replaced a known one: %s %v", again, err)
-	}
+	again, err := schema.Encode(s)
+	testbed.Expect(t, err == nil && bytes.Equal(again, out), "an unknown field replaced a known one: %s %v", again, err)
 	s.Extra = []extra{{"bad", json.RawMessage(`{`)}}
-	if _, err := schema.Encode(s); err == nil {
-		t.Error("what is not JSON was written")
-	}
+	_, err = schema.Encode(s)
+	testbed.Expect(t, err != nil, "what is not JSON was written")
 }
 
 func TestOpenStructsAreStrictWhereTheyKnow(t *testing.T) {
@@ -305,9 +288,7 @@ func TestOpenStructsSayThatTheyAreOpen(t *testing.T) {
 	if !doc.AdditionalProperties || !doc.Properties.Items.Items.AdditionalProperties || len(flag) != 2 || flag[0].Type != "boolean" || flag[1].Type != "string" || len(doc.Required) != 1 {
 		t.Errorf("%s", raw)
 	}
-	if bytes.Contains(schema.Input(reflect.TypeFor[sample]()), []byte(`"additionalProperties":true`)) {
-		t.Error("a closed struct is open")
-	}
+	testbed.Expect(t, !bytes.Contains(schema.Input(reflect.TypeFor[sample]()), []byte(`"additionalProperties":true`)), "a closed struct is open")
 }
 
 type Record struct {
@@ -327,9 +308,7 @@ func TestCopies(t *testing.T) {
 	}
 	const want = `{"state":"new","sum":"","at":"now","n":1,"record":{"id":"i","state":"new"}}`
 	doc, err := schema.Reply(reply{Record: Record{ID: "i", State: "new", At: "now"}, N: 1}, "")
-	if err != nil || string(doc) != want {
-		t.Fatalf("%s %v", doc, err)
-	}
+	testbed.Require(t, err == nil && string(doc) == want, "%s %v", doc, err)
 	var back reply
 	testbed.Must(schema.Decode(context.Background(), doc, &back))(t)
 	if again, err := schema.Reply(back, ""); err != nil || string(again) != want {
@@ -340,9 +319,8 @@ func TestCopies(t *testing.T) {
 		Required   []string
 	}
 	testbed.NoErr(t, json.Unmarshal(schema.Input(reflect.TypeFor[reply]()), &of))
-	if got := of.Properties["state"].Enum; len(got) != 2 || strings.Join(of.Required, " ") != "state sum at n record" {
-		t.Errorf("%v %v", got, of.Required)
-	}
+	got := of.Properties["state"].Enum
+	testbed.Expect(t, len(got) == 2 && strings.Join(of.Required, " ") == "state sum at n record", "%v %v", got, of.Required)
 }
 
 type anySample struct {
@@ -377,26 +355,20 @@ func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
 			args[i] = 'x'
 		}
 		for i, got := range []json.RawMessage{s.Data, s.More, *s.Maybe, s.List[0], s.List[1], s.Within.Data} {
-			if string(got) != text {
-				t.Errorf("%d: %s became %s", i, text, got)
-			}
+			testbed.Expect(t, string(got) == text, "%d: %s became %s", i, text, got)
 		}
 		out, err := schema.Reply(anySample{Data: s.Data}, "")
-		if want := `{"name":"","data":` + text + `}`; err != nil || string(out) != want {
-			t.Errorf("%s %v, want %s", out, err, want)
-		}
+		want := `{"name":"","data":` + text + `}`
+		testbed.Expect(t, err == nil && string(out) == want, "%s %v, want %s", out, err, want)
 		if all, err := json.Marshal(s); err != nil || !json.Valid(all) {
 			t.Errorf("%s %v", all, err)
 		}
 	}
 	out, err := schema.Reply(anySample{}, "")
-	if err != nil || string(out) != `{"name":"","data":null}` {
-		t.Errorf("%s %v", out, err)
-	}
+	testbed.Expect(t, err == nil && string(out) == `{"name":"","data":null}`, "%s %v", out, err)
 	for _, bad := range []string{`{`, `NaN`, `1 2`, `1},"x":{`, ` `} {
-		if out, err := schema.Reply(anySample{Data: json.RawMessage(bad)}, ""); err == nil {
-			t.Errorf("%s was written: %s", bad, out)
-		}
+		out, err := schema.Reply(anySample{Data: json.RawMessage(bad)}, "")
+		testbed.Expect(t, err != nil, "%s was written: %s", bad, out)
 	}
 	type plain struct {
 		A string `json:"a"`
@@ -415,9 +387,7 @@ func isProblem(t *testing.T, args string, into any, code, argument string) {
 	if p == nil {
 		p = &schema.Problem{}
 	}
-	if (err != nil) != (code != "") || p.Code != code || p.Argument != argument {
-		t.Errorf("%.80s: %v", args, err)
-	}
+	testbed.Expect(t, (err != nil) == (code != "") && p.Code == code && p.Argument == argument, "%.80s: %v", args, err)
 }
 
 func TestAnyJSONIsStillJSON(t *testing.T) {
@@ -434,9 +404,8 @@ func TestAnyJSONIsStillJSON(t *testing.T) {
 		isProblem(t, row.args, new(anySample), row.code, row.argument)
 	}
 	var s anySample
-	if _, err := schema.Decode(context.Background(), []byte(`{"data":0}`), &s); err != nil || s.More != nil || s.Maybe != nil {
-		t.Errorf("%+v %v", s, err)
-	}
+	_, err := schema.Decode(context.Background(), []byte(`{"data":0}`), &s)
+	testbed.Expect(t, err == nil && s.More == nil && s.Maybe == nil, "%+v %v", s, err)
 }
 
 // content of any JSON is not the text of a file.
@@ -446,9 +415,7 @@ func TestAnyJSONNamedContentIsNoText(t *testing.T) {
 		Content json.RawMessage `json:"content" required:"true"`
 	}
 	wire, err := schema.Decode(context.Background(), []byte(`{"path":"a.json","content":{"a": 1}}`), &s)
-	if err != nil || len(wire.Notes) != 0 || string(s.Content) != `{"a": 1}` {
-		t.Errorf("%s %v %v", s.Content, wire, err)
-	}
+	testbed.Expect(t, err == nil && len(wire.Notes) == 0 && string(s.Content) == `{"a": 1}`, "%s %v %v", s.Content, wire, err)
 }
 
 type nullable struct {
@@ -465,18 +432,14 @@ func TestSchemaOfAnyJSON(t *testing.T) {
 	described := strings.TrimSuffix(all, "}") + `,"description":"Anything."}`
 	in := schema.Input(reflect.TypeFor[anySample]())
 	for _, want := range []string{`"data":` + described, `"maybe":` + all, `"list":{"type":"array","items":` + all + `}`, `"required":["data"]`, strings.TrimSuffix(all, "}") + `,"default":[]}`} {
-		if !bytes.Contains(in, []byte(want)) {
-			t.Errorf("%s\nhas no %s", in, want)
-		}
+		testbed.Expect(t, bytes.Contains(in, []byte(want)), "%s\nhas no %s", in, want)
 	}
 	out := schema.Output(reflect.TypeFor[nullable]())
 	for _, want := range []string{
 		`"data":` + all, `"maybe":` + all, `"n":{"type":["integer","null"]}`, `"word":{"type":["string","null"],"enum":["a","b",null]}`,
 		`"flag":{"anyOf":[{"type":"boolean"},{"type":"string"},{"type":"null"}]}`,
 	} {
-		if !bytes.Contains(out, []byte(want)) {
-			t.Errorf("%s\nhas no %s", out, want)
-		}
+		testbed.Expect(t, bytes.Contains(out, []byte(want)), "%s\nhas no %s", out, want)
 	}
 }
 
@@ -492,8 +455,7 @@ func FuzzAnyJSON(f *testing.F) {
 		if json.Valid([]byte(text)) && string(s.Data) != strings.Trim(text, " \t\r\n") {
 			t.Fatalf("%q became %q", text, s.Data)
 		}
-		if out, err := schema.Reply(s, ""); err != nil || string(out) != `{"data":`+string(s.Data)+`}` {
-			t.Fatalf("%s %v", out, err)
-		}
+		out, err := schema.Reply(s, "")
+		testbed.Require(t, err == nil && string(out) == `{"data":`+string(s.Data)+`}`, "%s %v", out, err)
 	})
 }

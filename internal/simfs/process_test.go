@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestOlderStatesAreWrittenBack: a sector that was written twice and not
@@ -29,13 +30,10 @@ func TestOlderStatesAreWrittenBack(t *testing.T) {
 	}
 	older := found(simfs.Older)
 	for _, want := range []string{"one", "two", "thr", "four!", "two\x00\x00"} {
-		if !older[want] {
-			t.Errorf("%q is not among %v", want, older)
-		}
+		testbed.Expect(t, older[want], "%q is not among %v", want, older)
 	}
-	if some := found(simfs.Some); some["two"] || some["thr"] {
-		t.Errorf("without older states: %v", some)
-	}
+	some := found(simfs.Some)
+	testbed.Expect(t, !some["two"] && !some["thr"], "without older states: %v", some)
 	x.Sync()
 	if older := found(simfs.Older); len(older) != 1 || !older["four!"] {
 		t.Errorf("after a sync: %v", older)
@@ -53,34 +51,23 @@ func TestProcessesDieAlone(t *testing.T) {
 	f := simfs.New()
 	one, two := f.NewProcess(), f.NewProcess()
 	a, b := put(t, one.Root(), "a", "1", true), put(t, two.Root(), "a", "2", true)
-	if ok, _ := a.TryLock(0, 1, true); !ok {
-		t.Fatal("the first lock was refused")
-	}
-	if ok, _ := b.TryLock(0, 1, true); ok {
-		t.Fatal("two processes hold one lock")
-	}
+	ok, _ := a.TryLock(0, 1, true)
+	testbed.Require(t, ok, "the first lock was refused")
+	ok, _ = b.TryLock(0, 1, true)
+	testbed.Require(t, !ok, "two processes hold one lock")
 	one.Kill()
-	if _, err := a.WriteAt([]byte("3"), 0); !errors.Is(err, simfs.ErrDead) {
-		t.Errorf("a dead process wrote: %v", err)
-	}
-	if ok, _ := b.TryLock(0, 1, true); !ok {
-		t.Error("the lock outlived its holder")
-	}
-	if b.Unshared() {
-		t.Error("a file open for writing is said not to be")
-	}
+	testbed.Fails(a.WriteAt([]byte("3"), 0))(t, simfs.ErrDead, "a dead process wrote")
+	ok, _ = b.TryLock(0, 1, true)
+	testbed.Expect(t, ok, "the lock outlived its holder")
+	testbed.Expect(t, !b.Unshared(), "a file open for writing is said not to be")
 	b.Close()
 	r, err := f.Root().Open("a", fsx.Read, 0)
-	if err != nil || !r.Unshared() {
-		t.Errorf("handles outlived their process: %v", err)
-	}
+	testbed.Expect(t, err == nil && r.Unshared(), "handles outlived their process: %v", err)
 	three := f.NewProcess()
 	d := three.Root()
 	three.StopAt(2) // after create and write
 	put(t, d, "b", "", false)
-	if err := d.Remove("b"); !errors.Is(err, simfs.ErrDead) {
-		t.Errorf("it lives after its last operation: %v", err)
-	}
+	testbed.IsErr(t, d.Remove("b"), simfs.ErrDead, "it lives after its last operation")
 	if _, err := f.Root().Lstat("b"); err != nil {
 		t.Errorf("the others died too: %v", err)
 	}
@@ -105,12 +92,10 @@ func TestAStoppedProcessKeepsItsLocks(t *testing.T) {
 		if z, _ := other.Root().Open("a", fsx.Read|fsx.Write, 0); z != nil {
 			y = z
 		}
-		if ok, _ := y.TryLock(0, 1, true); ok {
-			t.Error("a stopped process lost its lock")
-		}
-		if got, _ := f.ReadFile("a"); string(got) != "old" {
-			t.Errorf("a stopped process wrote %q", got)
-		}
+		ok, _ := y.TryLock(0, 1, true)
+		testbed.Expect(t, !ok, "a stopped process lost its lock")
+		got, _ := f.ReadFile("a")
+		testbed.Expect(t, string(got) == "old", "a stopped process wrote %q", got)
 		if end == "kill" {
 			p.Kill()
 		} else {
@@ -120,9 +105,8 @@ func TestAStoppedProcessKeepsItsLocks(t *testing.T) {
 		if got, _ := f.ReadFile("a"); end == "kill" != errors.Is(err, simfs.ErrDead) || end == "continue" && string(got) != "new" {
 			t.Errorf("after %s: %v, %q", end, err, got)
 		}
-		if ok, _ := y.TryLock(0, 1, true); ok != (end == "kill") {
-			t.Errorf("after %s the lock is free: %v", end, ok)
-		}
+		ok, _ = y.TryLock(0, 1, true)
+		testbed.Expect(t, ok == (end == "kill"), "after %s the lock is free: %v", end, ok)
 	}
 }
 

@@ -71,9 +71,7 @@ func TestWhatACrashTakes(t *testing.T) {
 	} {
 		f := simfs.New()
 		row.run(t, f.Root())
-		if got := tree(f.Crash(0, simfs.All)); got != row.want {
-			t.Errorf("%s: %s, want %s", name, got, row.want)
-		}
+		testbed.Equal(t, tree(f.Crash(0, simfs.All)), row.want, name)
 	}
 }
 
@@ -96,18 +94,12 @@ func TestSomeIsDeterministicAndVaried(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(200) {
 		one, two := tree(f.Crash(seed, simfs.Some)), tree(f.Crash(seed, simfs.Some))
-		if one != two {
-			t.Fatal("one seed, two outcomes")
-		}
+		testbed.MustEqual(t, one, two, "one seed, two outcomes")
 		seen[one] = true
 		m := f.Crash(seed, simfs.Some).Tree()
-		if (m["d/b"] == "x") == (m["a"] == "x") {
-			t.Fatalf("the exchange is split: %v", m)
-		}
+		testbed.Require(t, (m["d/b"] == "x") != (m["a"] == "x"), "the exchange is split: %v", m)
 	}
-	if len(seen) < 10 {
-		t.Errorf("only %d outcomes", len(seen))
-	}
+	testbed.Expect(t, len(seen) >= 10, "only %d outcomes", len(seen))
 }
 
 // TestFailedSyncIsNeverMadeGood by the next one.
@@ -123,19 +115,16 @@ func TestFailedSyncIsNeverMadeGood(t *testing.T) {
 		}
 		return simfs.Fault{}
 	})
-	if err := x.Sync(); !errors.Is(err, syscall.EIO) {
-		t.Fatal(err)
-	}
+	err := x.Sync()
+	testbed.Require(t, errors.Is(err, syscall.EIO), "%v", err)
 	f.Inject(nil)
 	testbed.NoErr(t, x.Sync())
-	if got, _ := f.Crash(0, simfs.All).ReadFile("a"); string(got) != "old" {
-		t.Errorf("found %q", got)
-	}
+	got, _ := f.Crash(0, simfs.All).ReadFile("a")
+	testbed.Expect(t, string(got) == "old", "found %q", got)
 	x.WriteAt([]byte("new"), 0)
 	x.Sync()
-	if got, _ := f.Crash(0, simfs.All).ReadFile("a"); string(got) != "new" {
-		t.Errorf("written again, found %q", got)
-	}
+	got, _ = f.Crash(0, simfs.All).ReadFile("a")
+	testbed.Expect(t, string(got) == "new", "written again, found %q", got)
 }
 
 func TestKillAndFullDisk(t *testing.T) {
@@ -144,17 +133,13 @@ func TestKillAndFullDisk(t *testing.T) {
 	x := put(t, d, "a", "x", false)
 	x.TryLock(0, 1, true)
 	f.Kill()
-	if _, err := x.WriteAt([]byte("y"), 0); !errors.Is(err, simfs.ErrDead) {
-		t.Errorf("%v", err)
-	}
+	testbed.Fails(x.WriteAt([]byte("y"), 0))(t, simfs.ErrDead)
 	y := put(t, f.Root(), "a", "z", false)
-	if ok, _ := y.TryLock(0, 1, true); !ok {
-		t.Error("the lock did not die with its holder")
-	}
+	ok, _ := y.TryLock(0, 1, true)
+	testbed.Expect(t, ok, "the lock did not die with its holder")
 	f.CapBytes(10)
-	if n, err := y.WriteAt(make([]byte, 20), 0); n != 10 || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("%d %v", n, err)
-	}
+	n, err := y.WriteAt(make([]byte, 20), 0)
+	testbed.Expect(t, n == 10 && errors.Is(err, syscall.ENOSPC), "%d %v", n, err)
 }
 
 // TestTraceNamesAFileAsItIsCalledNow: a handle follows its file, and a failed
@@ -172,15 +157,12 @@ func TestTraceNamesAFileAsItIsCalledNow(t *testing.T) {
 	f.Inject(func(op simfs.Op) simfs.Fault { return simfs.Fault{Err: syscall.EIO} })
 	a.Sync()
 	f.Inject(nil)
-	if ops := f.Trace(); len(ops) != 1 || ops[0].Path != "b" {
-		t.Errorf("%v", ops)
-	}
+	ops := f.Trace()
+	testbed.Expect(t, len(ops) == 1 && ops[0].Path == "b", "%v", ops)
 	a.Sync()
 	b.Sync()
 	d.Sync()
-	if got := tree(f.Crash(0, simfs.All)); got != "map[a:4 b:1]" {
-		t.Error(got)
-	}
+	testbed.Equal(t, tree(f.Crash(0, simfs.All)), "map[a:4 b:1]")
 	d.Remove("b")
 	if err := a.Sync(); err != nil { // it has no name any more
 		t.Error(err)

@@ -45,9 +45,7 @@ func pieces(t *testing.T, text string) {
 		}
 		lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
 		for _, p := range problems {
-			if p.Line < 1 || p.Line > len(lines)+1 || p.Column < 1 {
-				t.Fatalf("%s: %q: %+v", name, text, p)
-			}
+			testbed.Require(t, p.Line >= 1 && p.Line <= len(lines)+1 && p.Column >= 1, "%s: %q: %+v", name, text, p)
 			if strings.Contains(p.Message, "parser could not read") && name != "full" {
 				t.Fatalf("%s: %q: a panic", name, text)
 			}
@@ -56,9 +54,7 @@ func pieces(t *testing.T, text string) {
 			continue // it has no exact values
 		}
 		again, others := inPieces(text, p)
-		if (problems == nil) != (others == nil) || !reflect.DeepEqual(root, again) {
-			t.Fatalf("%s: %q: %v, in pieces %v", name, text, problems, others)
-		}
+		testbed.Require(t, (problems == nil) == (others == nil) && reflect.DeepEqual(root, again), "%s: %q: %v, in pieces %v", name, text, problems, others)
 	}
 }
 
@@ -82,17 +78,15 @@ func TestPlaces(t *testing.T) {
 	for _, item := range root.Fields[2].Value.Items {
 		got = append(got, item.Line, item.Column)
 	}
-	if want := []int{1, 1, 1, 4, 2, 1, 2, 4, 3, 1, 4, 1, 4, 3, 6, 3}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	want := []int{1, 1, 1, 4, 2, 1, 2, 4, 3, 1, 4, 1, 4, 3, 6, 3}
+	testbed.Expect(t, reflect.DeepEqual(got, want), "got %v, want %v", got, want)
 }
 
 // TestDropped: problems after dropped blank lines have their own line.
 func TestDropped(t *testing.T) {
 	text := "a: |\n  b\n" + strings.Repeat("\n", 150) + "c: 1\n" + strings.Repeat(" \n", 150) + "a: [\n"
-	if _, problems := Parse(text, full); len(problems) == 0 || problems[0].Line != 304 {
-		t.Errorf("%v", problems)
-	}
+	_, problems := Parse(text, full)
+	testbed.Expect(t, len(problems) != 0 && problems[0].Line == 304, "%v", problems)
 }
 
 // FuzzLinear: reading takes work in proportion to the length of the text, for
@@ -117,8 +111,6 @@ func FuzzLinear(f *testing.F) {
 func TestEmptyValuesAreCounted(t *testing.T) {
 	for _, entry := range []string{"a,", "a: ,", "\"a\",", "{a},", "[a: ,],"} {
 		_, problems := Parse("{"+strings.Repeat(entry, 40_000)+"}", full)
-		if len(problems) != 1 || problems[0].Kind != Unread {
-			t.Errorf("%s: %d problems", entry, len(problems))
-		}
+		testbed.Expect(t, len(problems) == 1 && problems[0].Kind == Unread, "%s: %d problems", entry, len(problems))
 	}
 }

@@ -28,9 +28,7 @@ var back = map[surface.Class]surface.Class{none: none, words: words, compatible:
 func real(t testing.TB) surface.Document {
 	t.Helper()
 	names, err := filepath.Glob("../../testdata/surface/*.json")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no golden, %v", err)
-	}
+	testbed.Require(t, err == nil && len(names) != 0, "no golden, %v", err)
 	version := func(name string) surface.Version {
 		base := filepath.Base(name)
 		v := testbed.Must(surface.ParseVersion(base[:len(base)-len(".json")]))(t)
@@ -39,9 +37,7 @@ func real(t testing.TB) surface.Document {
 	data := testbed.Must(os.ReadFile(slices.MaxFunc(names, func(a, b string) int { return version(a).Compare(version(b)) })))(t)
 	doc := testbed.Must(surface.Decode(data))(t)
 	again, err := doc.Encode()
-	if err != nil || !bytes.Equal(again, data) {
-		t.Fatalf("the surface is not read and written without a change: %v", err)
-	}
+	testbed.Require(t, err == nil && bytes.Equal(again, data), "the surface is not read and written without a change: %v", err)
 	return doc
 }
 
@@ -242,8 +238,7 @@ func TestPromptArguments(t *testing.T) {
 		{"gone", doc(may), doc(), breaking},
 		{"in other words", doc(may), doc(surface.Argument{Name: "a", Description: "d"}), words},
 	} {
-		if list := surface.Compare(row.old, row.now); surface.Worst(list) != row.want {
-			t.Errorf("%s: %v", row.name, list)
-		}
+		list := surface.Compare(row.old, row.now)
+		testbed.Expect(t, surface.Worst(list) == row.want, "%s: %v", row.name, list)
 	}
 }

@@ -62,9 +62,7 @@ func wants(t *testing.T, what string, got []string, want ...string) {
 			t.Errorf("%s: no message %q: %s", what, w, strings.Join(got, "\n"))
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("%s: %d problems, want %d: %s", what, len(got), len(want), strings.Join(got, "\n"))
-	}
+	testbed.Expect(t, len(got) == len(want), "%s: %d problems, want %d: %s", what, len(got), len(want), strings.Join(got, "\n"))
 }
 
 func TestFirstVersionNeedsAGoldenAndASection(t *testing.T) {
@@ -168,17 +166,13 @@ func TestTheChangelogIsReadStrictly(t *testing.T) {
 		"## 0.1.0 – 2026-12-01\nSurface: sha256:" + strings.Repeat("0", 64): "line 2: the line is",
 	} {
 		_, problems := surface.ParseChangelog([]byte(text))
-		if len(problems) != 1 || !strings.Contains(problems[0], want) {
-			t.Errorf("%q: %v", text, problems)
-		}
+		testbed.Expect(t, len(problems) == 1 && strings.Contains(problems[0], want), "%q: %v", text, problems)
 	}
 	sections, problems := surface.ParseChangelog([]byte("# T\n- words\n## 0.2.0 – unreleased\n\n- words\r\n### Compatible\r\n\n- `a/b`, `c`: text: more `d`\r\nwords\n## 0.1.0 – 2026-12-01\n"))
-	if len(problems) > 0 || len(sections) != 2 || len(sections[0].Entries) != 1 || sections[1].Released != "2026-12-01" {
-		t.Fatalf("%v %+v", problems, sections)
-	}
-	if e := sections[0].Entries[0]; !slices.Equal(e.Addresses, []string{"a/b", "c"}) || e.Line != 8 || e.Class != surface.Compatible {
-		t.Errorf("%+v", e)
-	}
+	testbed.Require(t, len(problems) == 0 && len(sections) == 2 && len(sections[0].Entries) == 1 && sections[1].Released == "2026-12-01",
+		"%v %+v", problems, sections)
+	e := sections[0].Entries[0]
+	testbed.Expect(t, slices.Equal(e.Addresses, []string{"a/b", "c"}) && e.Line == 8 && e.Class == surface.Compatible, "%+v", e)
 }
 
 // TestWhatWasReleasedIsFrozen: neither the golden nor the code may move under a

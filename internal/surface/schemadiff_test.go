@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/surface"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func compareInput(old, now string) []surface.Difference {
@@ -96,9 +97,7 @@ func TestSchemaDifferences(t *testing.T) {
 			for _, d := range way.list {
 				found = found || d.Class == way.want && d.Address == s.at
 			}
-			if !found {
-				t.Errorf("%s, %s: nothing at %s: %v", s.name, way.name, s.at, way.list)
-			}
+			testbed.Expect(t, found, "%s, %s: nothing at %s: %v", s.name, way.name, s.at, way.list)
 		}
 	}
 }
@@ -107,17 +106,15 @@ func TestSchemaDifferences(t *testing.T) {
 func TestEndlessSchemas(t *testing.T) {
 	deep := strings.Repeat(`{"type":"array","items":`, 500)
 	deep += `{}` + strings.Repeat("}", 500)
-	if list := compareInput(deep, strings.Replace(deep, "{}", `{"type":"null"}`, 1)); len(list) != 1 || surface.Worst(list) != breaking {
-		t.Errorf("%d differences", len(list))
-	}
+	list := compareInput(deep, strings.Replace(deep, "{}", `{"type":"null"}`, 1))
+	testbed.Expect(t, len(list) == 1 && surface.Worst(list) == breaking, "%d differences", len(list))
 	var wide strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&wide, `"p%d":{"type":"string"},`, i)
 	}
 	many := `{"type":"object","properties":{` + wide.String() + `"q":{}}}`
-	if list := compareInput(many, strings.Replace(many, `"q"`, `"r"`, 1)); len(list) != 2 {
-		t.Errorf("%v", list)
-	}
+	list = compareInput(many, strings.Replace(many, `"q"`, `"r"`, 1))
+	testbed.Expect(t, len(list) == 2, "%v", list)
 }
 
 func FuzzCompareSchemas(f *testing.F) {
@@ -127,8 +124,7 @@ func FuzzCompareSchemas(f *testing.F) {
 	f.Add(`{"properties":"{a{:"}`, `{"items":"{a{:"}`)
 	f.Fuzz(func(t *testing.T, old, now string) {
 		compareInput(old, now)
-		if list := compareOutput(old, old+" "); len(list) > 0 && json.Valid([]byte(old)) {
-			t.Fatalf("%s differs from itself: %v", old, list)
-		}
+		list := compareOutput(old, old+" ")
+		testbed.Require(t, len(list) == 0 || !json.Valid([]byte(old)), "%s differs from itself: %v", old, list)
 	})
 }

@@ -59,9 +59,7 @@ func TestSurfaceMovesByItsRules(t *testing.T) {
 func writeGolden(t *testing.T, doc surface.Document, log []byte) {
 	t.Helper()
 	sections, problems := surface.ParseChangelog(log)
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
+	testbed.Require(t, len(problems) == 0, "%v", problems)
 	for _, s := range sections {
 		if s.Version.String() == doc.SchemaVersion && s.Released != "" {
 			t.Fatalf("%s was released; give SchemaVersion the next number first", s.Version)

@@ -148,9 +148,7 @@ func compiled(t *testing.T, text []byte) *gojsonschema.Schema {
 	loader := gojsonschema.NewSchemaLoader()
 	loader.Draft, loader.AutoDetect = gojsonschema.Draft7, false
 	s, err := loader.Compile(gojsonschema.NewBytesLoader(text))
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	testbed.Require(t, err == nil, "%s: %v", text, err)
 	return s
 }
 
@@ -204,9 +202,8 @@ func TestNothingThatBreaksIsCalledCompatible(t *testing.T) {
 		}
 	}
 	t.Logf("input %v; %d pairs compared, %d values distinguished them", verdicts, compared, seen)
-	if verdicts[surface.Breaking] < 200 || verdicts[surface.Compatible] < 200 || verdicts[none] < 10 || seen < 500 {
-		t.Errorf("the random schemas prove little: %v, %d", verdicts, seen)
-	}
+	testbed.Expect(t, verdicts[surface.Breaking] >= 200 && verdicts[surface.Compatible] >= 200 && verdicts[none] >= 10 && seen >= 500,
+		"the random schemas prove little: %v, %d", verdicts, seen)
 }
 
 // fresh reports whether an object gained a member or was opened. That is called

@@ -55,9 +55,8 @@ func TestWork(t *testing.T) {
 	for _, format := range []string{"latex", "python", "xml"} {
 		for _, piece := range append(common, hostile...) {
 			text := strings.Repeat(piece, size/len(piece))
-			if work := workFor(format, []byte(text)); work > maxWork*size {
-				t.Errorf("%s: %d bytes of %q are looked at %d times", format, size, piece, work)
-			}
+			work := workFor(format, []byte(text))
+			testbed.Expect(t, work <= maxWork*size, "%s: %d bytes of %q are looked at %d times", format, size, piece, work)
 		}
 	}
 }
@@ -80,9 +79,8 @@ func TestWorkIsCounted(t *testing.T) {
 	for format, text := range map[string]string{
 		"latex": "\\verb|a| \\lstinline[b]|c| \\url{d}", "python": "a = b(c)\n", "xml": "<!DOCTYPE a SYSTEM 'b'><a c='d'>e</a>",
 	} {
-		if work := workFor(format, []byte(text)); work < len(text)/3 || work > maxWork*len(text) {
-			t.Errorf("%s: work of %d for %d bytes", format, work, len(text))
-		}
+		work := workFor(format, []byte(text))
+		testbed.Expect(t, work >= len(text)/3 && work <= maxWork*len(text), "%s: work of %d for %d bytes", format, work, len(text))
 	}
 }
 
@@ -111,9 +109,7 @@ func TestDepthLimits(t *testing.T) {
 			for _, p := range r.Problems {
 				found = found || p.Severity == Error && strings.Contains(p.Message, "nested deeper than")
 			}
-			if !found || r.Valid || len(r.Problems) > 3 {
-				t.Errorf("%s of %d %q: %v", c.format, size, c.piece, r.Problems)
-			}
+			testbed.Expect(t, found && !r.Valid && len(r.Problems) <= 3, "%s of %d %q: %v", c.format, size, c.piece, r.Problems)
 		}
 	}
 	deep := ""
@@ -128,28 +124,20 @@ func verify(t *testing.T, format string, text []byte) {
 	t.Helper()
 	shown := text[:min(len(text), 60)]
 	r := Check(format, text)
-	if r.Format != format || r.Problems == nil || len(r.Problems) > maxProblems+1 {
-		t.Fatalf("%s: %q: %d problems, format %s", format, shown, len(r.Problems), r.Format)
-	}
+	testbed.Require(t, r.Format == format && r.Problems != nil && len(r.Problems) <= maxProblems+1,
+		"%s: %q: %d problems, format %s", format, shown, len(r.Problems), r.Format)
 	lines := linesOf(strings.TrimPrefix(string(text), "\ufeff"))
 	broken := false
 	for _, p := range r.Problems {
 		broken = broken || p.Severity == Error
-		if p.Message == "" || p.Severity != Error && p.Severity != Warning {
-			t.Errorf("%s: %q: malformed problem %+v", format, shown, p)
-		}
-		if p.Line < 1 || p.Line > len(lines) || p.Col < 1 {
-			t.Fatalf("%s: %q: %+v is outside the text", format, shown, p)
-		}
+		testbed.Expect(t, p.Message != "" && (p.Severity == Error || p.Severity == Warning), "%s: %q: malformed problem %+v", format, shown, p)
+		testbed.Require(t, p.Line >= 1 && p.Line <= len(lines) && p.Col >= 1, "%s: %q: %+v is outside the text", format, shown, p)
 		// One past the last character is the end of the line; of
 		// CR LF, the first may be the last character.
-		if line := lines[p.Line-1]; p.Col > len([]rune(line))+2 {
-			t.Errorf("%s: %q: %+v is outside its line", format, shown, p)
-		}
+		line := lines[p.Line-1]
+		testbed.Expect(t, p.Col <= len([]rune(line))+2, "%s: %q: %+v is outside its line", format, shown, p)
 	}
-	if r.Valid == broken {
-		t.Errorf("%s: %q: valid is %v: %v", format, shown, r.Valid, r.Problems)
-	}
+	testbed.Expect(t, r.Valid != broken, "%s: %q: valid is %v: %v", format, shown, r.Valid, r.Problems)
 }
 
 // linesOf cuts a text the way the positions count its lines.

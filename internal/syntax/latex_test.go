@@ -3,6 +3,8 @@ package syntax
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // article wraps text so that it is a whole document.
@@ -90,9 +92,7 @@ func TestLaTeXPairs(t *testing.T) {
 		whole := append([]byte("[a]\n"), src...)
 		s := &latexScanner{t: &text{src: whole}, src: whole, lineStop: -1}
 		s.skipBetween('[', ']', s.lineEnd())
-		if s.pos != 3 {
-			t.Fatalf("the pair of the line before ends at %d", s.pos)
-		}
+		testbed.MustEqual(t, s.pos, 3, "the pair of the line before ends at")
 		// The position only ever moves on.
 		for at := range src {
 			s.pos = 4 + at

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestPython(t *testing.T) {
@@ -176,9 +178,8 @@ func TestPythonRecovers(t *testing.T) {
 		"if a\n    b\nelse:\n    c\n", "foo x:\n    a\nb\n", "x = (1\n", "def f(:\n    return 1\n", "try\n    a\nexcept A:\n    b\n",
 		"a\n    b\n    c\nd\n", "class A\n    def f(self):\n        return 1\n",
 	} {
-		if r := Check("python", []byte(text)); r.Valid || len(r.Problems) != 1 {
-			t.Errorf("%q: %v", text, r.Problems)
-		}
+		r := Check("python", []byte(text))
+		testbed.Expect(t, !r.Valid && len(r.Problems) == 1, "%q: %v", text, r.Problems)
 	}
 }
 
@@ -208,9 +209,7 @@ func TestRealPython(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		testbed.Expect(t, err == nil, "%v", err)
 	}
 	if checked == 0 {
 		t.Skip("no Python code is installed below /usr/lib/python3*")

@@ -21,13 +21,11 @@ type badCase struct {
 func accept(t *testing.T, format string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		if r := Check(format, []byte(text)); !r.Valid || len(r.Problems) > 0 {
-			t.Errorf("%s: %.300q: unexpected %v", format, text, r.Problems)
-		}
+		r := Check(format, []byte(text))
+		testbed.Expect(t, r.Valid && len(r.Problems) == 0, "%s: %.300q: unexpected %v", format, text, r.Problems)
 		// Windows line ends must make no difference.
-		if r := Check(format, []byte(strings.ReplaceAll(text, "\n", "\r\n"))); !r.Valid {
-			t.Errorf("%s with CRLF: %.300q: unexpected %v", format, text, r.Problems)
-		}
+		r = Check(format, []byte(strings.ReplaceAll(text, "\n", "\r\n")))
+		testbed.Expect(t, r.Valid, "%s with CRLF: %.300q: unexpected %v", format, text, r.Problems)
 	}
 }
 
@@ -48,9 +46,7 @@ func find(t *testing.T, format, severity string, cases ...badCase) {
 	for _, c := range cases {
 		for _, text := range []string{c.text, strings.ReplaceAll(c.text, "\n", "\r\n")} {
 			r := Check(format, []byte(text))
-			if r.Valid != (severity == Warning) {
-				t.Errorf("%s: %q: valid is %v: %v", format, text, r.Valid, r.Problems)
-			}
+			testbed.Expect(t, r.Valid == (severity == Warning), "%s: %q: valid is %v: %v", format, text, r.Valid, r.Problems)
 			if !slices.ContainsFunc(r.Problems, func(p Problem) bool {
 				return p.Line == c.line && p.Col == c.col && p.Severity == severity && strings.Contains(p.Message, c.message)
 			}) {
@@ -62,27 +58,21 @@ func find(t *testing.T, format, severity string, cases ...badCase) {
 
 func TestUnknownFormat(t *testing.T) {
 	r := Check("rust", []byte("\xff{{{"))
-	if r.Format != Unknown || !r.Valid || r.Problems == nil || len(r.Problems) != 0 {
-		t.Errorf("got %+v", r)
-	}
+	testbed.Expect(t, r.Format == Unknown && r.Valid && r.Problems != nil && len(r.Problems) == 0, "got %+v", r)
 }
 
 func TestEveryFormat(t *testing.T) {
 	for _, l := range languages() {
 		format := l.name
-		if got := Detect(format, "", nil); got != format {
-			t.Errorf("the name %s is not taken as a hint: %s", format, got)
-		}
+		got := Detect(format, "", nil)
+		testbed.Expect(t, got == format, "the name %s is not taken as a hint: %s", format, got)
 		for _, text := range []string{"", "\ufeff", "\n", "\r", "\r\n", "\x00", "\\", "-", "\ufeff\ufeff"} {
 			r := Check(format, []byte(text))
-			if r.Format != format || r.Problems == nil {
-				t.Errorf("%s: %q: %+v", format, text, r)
-			}
+			testbed.Expect(t, r.Format == format && r.Problems != nil, "%s: %q: %+v", format, text, r)
 		}
 		reject(t, format, badCase{"ab\nä\xff\n", 2, 2, "not valid UTF-8: byte 0xff"})
-		if r := Check(format, []byte("\xff\xfea\x00")); r.Valid || r.Problems[0].Message != "the text is UTF-16, not UTF-8" {
-			t.Errorf("%s: UTF-16: %+v", format, r)
-		}
+		r := Check(format, []byte("\xff\xfea\x00"))
+		testbed.Expect(t, !r.Valid && r.Problems[0].Message == "the text is UTF-16, not UTF-8", "%s: UTF-16: %+v", format, r)
 	}
 }
 
@@ -108,17 +98,12 @@ func TestDeclaredEncoding(t *testing.T) {
 func TestAtMostAHundredProblems(t *testing.T) {
 	many := strings.Repeat("NaN\n", 150)
 	r := Check("jsonl", []byte(many))
-	if len(r.Problems) != 101 || r.Valid {
-		t.Fatalf("%d problems, valid %v", len(r.Problems), r.Valid)
-	}
+	testbed.Require(t, len(r.Problems) == 101 && !r.Valid, "%d problems, valid %v", len(r.Problems), r.Valid)
 	for i, p := range r.Problems[:100] {
-		if p.Line != i+1 {
-			t.Fatalf("problem %d is at line %d", i, p.Line)
-		}
+		testbed.MustEqual(t, p.Line, i+1, "problem ", i, " is at line")
 	}
-	if last := r.Problems[100]; last.Message != "50 more problems are not listed" || last.Severity != Error {
-		t.Errorf("last: %+v", last)
-	}
+	last := r.Problems[100]
+	testbed.Expect(t, last.Message == "50 more problems are not listed" && last.Severity == Error, "last: %+v", last)
 	exact := strings.Repeat("NaN\n", 100)
 	if r := Check("jsonl", []byte(exact)); len(r.Problems) != 100 {
 		t.Errorf("%d problems instead of 100", len(r.Problems))
@@ -201,9 +186,7 @@ func TestDetect(t *testing.T) {
 		{"", "", "", Unknown},
 		{"", "x", "plain", Unknown},
 	} {
-		if got := Detect(c.hint, c.path, []byte(c.content)); got != c.want {
-			t.Errorf("Detect(%q, %q, %q) = %s, want %s", c.hint, c.path, c.content, got, c.want)
-		}
+		testbed.Equal(t, Detect(c.hint, c.path, []byte(c.content)), c.want, "Detect ", c.hint, " ", c.path, " ", c.content)
 	}
 }
 

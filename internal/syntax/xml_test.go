@@ -146,9 +146,8 @@ func TestTOMLSuite(t *testing.T) {
 	}
 	for name, valid := range cases {
 		content := testbed.Must(os.ReadFile(name))(t)
-		if r := Check("toml", content); r.Valid != valid {
-			t.Errorf("%s: valid is %v: %v", name, r.Valid, r.Problems)
-		}
+		r := Check("toml", content)
+		testbed.Expect(t, r.Valid == valid, "%s: valid is %v: %v", name, r.Valid, r.Problems)
 	}
 	t.Logf("%d files checked", len(cases))
 }

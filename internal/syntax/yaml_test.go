@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestYAML(t *testing.T) {
@@ -71,9 +73,8 @@ func TestYAMLLimits(t *testing.T) {
 		t.Errorf("many keys and a complex one: %v", r.Problems)
 	}
 	long := strings.Repeat("k", 100000) + ":\n" + strings.Repeat("  - a\n", 10000)
-	if r := Check("yaml", []byte(long)); r.Valid || !strings.Contains(r.Problems[0].Message, "too long") {
-		t.Errorf("long keys: %v", r.Problems)
-	}
+	r := Check("yaml", []byte(long))
+	testbed.Expect(t, !r.Valid && strings.Contains(r.Problems[0].Message, "too long"), "long keys: %v", r.Problems)
 	// A large ordinary text is accepted.
 	accept(t, "yaml", strings.Repeat("- name: x\n  empty:\n  list: [a, b]\n", 4000))
 }
@@ -137,8 +138,6 @@ func TestYAMLRefused(t *testing.T) {
 	for _, src := range []string{"\"a\n", "a: 'b", "a: %b\n", "a: \"\\q\"", "a: \"\\x1\"", "a: [b\n", "a: b: c\n", "- a\nb: 1\n", "a: 1\nb\n", "a: @b\n", "a:\n\tb: 1\n",
 		"a: &b 1\r---\rc: *b\r", strings.Repeat("[", 1000),
 	} {
-		if Check("yaml", []byte(src)).Valid {
-			t.Errorf("%.50q is accepted", src)
-		}
+		testbed.Expect(t, !Check("yaml", []byte(src)).Valid, "%.50q is accepted", src)
 	}
 }

@@ -16,16 +16,16 @@ import (
 
 // NoErr ends the test if err is not nil. What is in front of the message.
 func NoErr(t testing.TB, err error, what ...any) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatalf("%s%v (%v)", prefix(what), err, errors.Unwrap(err))
 	}
 }
 
 // IsErr reports a failure if err is not the expected error.
 func IsErr(t testing.TB, err, want error, what ...any) {
-	t.Helper()
 	if !errors.Is(err, want) {
+		t.Helper()
 		t.Errorf("%s%v (%v), want %v", prefix(what), err, errors.Unwrap(err), want)
 	}
 }
@@ -54,32 +54,32 @@ func Fails[T any](_ T, err error) func(t testing.TB, want error, what ...any) {
 
 // Equal reports a failure if got is not want.
 func Equal[T comparable](t testing.TB, got, want T, what ...any) {
-	t.Helper()
 	if got != want {
+		t.Helper()
 		t.Error(difference(got, want, what))
 	}
 }
 
 // MustEqual ends the test if got is not want.
 func MustEqual[T comparable](t testing.TB, got, want T, what ...any) {
-	t.Helper()
 	if got != want {
+		t.Helper()
 		t.Fatal(difference(got, want, what))
 	}
 }
 
 // Expect reports a failure if ok is false.
 func Expect(t testing.TB, ok bool, format string, args ...any) {
-	t.Helper()
 	if !ok {
+		t.Helper()
 		t.Errorf(format, args...)
 	}
 }
 
 // Require ends the test if ok is false.
 func Require(t testing.TB, ok bool, format string, args ...any) {
-	t.Helper()
 	if !ok {
+		t.Helper()
 		t.Fatalf(format, args...)
 	}
 }

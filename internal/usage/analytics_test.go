@@ -131,24 +131,17 @@ func TestEverything(t *testing.T) {
 			ByOp: map[string]int{"overwrite": 1, "delete": 1, "unknown": 1}, ByCaller: map[string]int{"bob": 1, "unknown": 1},
 		},
 	}
-	if diff := cmp.Diff(want, got, sameTimes); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(want, got, sameTimes), "")
 }
 
 func TestEmpty(t *testing.T) {
 	got := empty()
 	data, err := json.Marshal(got)
-	if err != nil || strings.Contains(string(data), "null") {
-		t.Errorf("%s %v", data, err)
-	}
-	if got.WriteVelocity != (analytics.Velocity{}) || got.Period != (analytics.Period{}) {
-		t.Errorf("%+v", got)
-	}
+	testbed.Expect(t, err == nil && !strings.Contains(string(data), "null"), "%s %v", data, err)
+	testbed.Expect(t, got.WriteVelocity == (analytics.Velocity{}) && got.Period == (analytics.Period{}), "%+v", got)
 	one := foldRows(analytics.Request{}, commit(1, 5, "ann", file("create", "a", 3)))
-	if v := one.WriteVelocity; v.WritesPerMinute != 0 || v.AvgBytesPerWrite != 3 {
-		t.Errorf("%+v", v)
-	}
+	v := one.WriteVelocity
+	testbed.Expect(t, v.WritesPerMinute == 0 && v.AvgBytesPerWrite == 3, "%+v", v)
 }
 
 // TestOptions narrows the rows by time and the sessions by name.
@@ -174,20 +167,14 @@ func TestOptions(t *testing.T) {
 	}
 	want.WriteVelocity.AvgBytesPerWrite = 2
 	want.Period = analytics.Period{FirstEntry: stamped(60), LastEntry: stamped(60), DurationSeconds: 0}
-	if diff := cmp.Diff(want, got, sameTimes); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(want, got, sameTimes), "")
 
 	since.SessionFilter = "two"
 	delete(want.Sessions, "one")
-	if diff := cmp.Diff(want, foldRows(since, rows...), sameTimes); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(want, foldRows(since, rows...), sameTimes), "")
 	since.SessionFilter = "three"
 	delete(want.Sessions, "two")
-	if diff := cmp.Diff(want, foldRows(since, rows...), sameTimes); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(want, foldRows(since, rows...), sameTimes), "")
 }
 
 // TestLegacy reads rows of the Python implementation.
@@ -203,23 +190,15 @@ func TestLegacy(t *testing.T) {
 		at(commit(8, 0, "", legacy("create", "huge", 1<<62)), ""),
 		at(commit(9, 0, "", legacy("create", "less", -5)), ""),
 	)
-	if got.TotalWrites != 5 || got.UniquePaths != 3 || got.TotalBytesWritten != 1<<63-1 {
-		t.Errorf("%d %d %d", got.TotalWrites, got.UniquePaths, got.TotalBytesWritten)
-	}
+	testbed.Expect(t, got.TotalWrites == 5 && got.UniquePaths == 3 && got.TotalBytesWritten == 1<<63-1,
+		"%d %d %d", got.TotalWrites, got.UniquePaths, got.TotalBytesWritten)
 	at := timestamp("2025-12-31T23:59:32.000000Z")
-	if diff := cmp.Diff(map[string]analytics.Session{"s-1": {ChunkWrites: 1, FirstWrite: at, LastWrite: at}}, got.Sessions, sameTimes); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(analytics.Checkpoints{TotalSaves: 2, Overwrites: 1, ByName: map[string]analytics.Saves{"p": {Saves: 2, TotalBytes: 18}}}, got.Checkpoints); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(map[string]analytics.Session{"s-1": {ChunkWrites: 1, FirstWrite: at, LastWrite: at}}, got.Sessions, sameTimes), "")
+	diff := cmp.Diff(analytics.Checkpoints{TotalSaves: 2, Overwrites: 1, ByName: map[string]analytics.Saves{"p": {Saves: 2, TotalBytes: 18}}}, got.Checkpoints)
+	testbed.Expect(t, diff == "", "%v", diff)
 	period := analytics.Period{FirstEntry: timestamp("2025-12-31T23:59:30Z"), LastEntry: timestamp("2026-01-01T01:00:00+01:00"), DurationSeconds: 30}
-	if diff := cmp.Diff(period, got.Period, sameTimes); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(analytics.Minute{Minute: "2025-12-31T23:59Z", Writes: 2}, got.WriteVelocity.PeakMinute); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(period, got.Period, sameTimes), "")
+	testbed.Equal(t, cmp.Diff(analytics.Minute{Minute: "2025-12-31T23:59Z", Writes: 2}, got.WriteVelocity.PeakMinute), "")
 }
 
 // TestMutations judges mutations that are easy to mistake.
@@ -271,9 +250,7 @@ func TestAborts(t *testing.T) {
 		"twice":        {one, aborted(2, 0), two, aborted(4, 2), aborted(5, 4), aborted(6, 6), aborted(7, 3), aborted(8, 3)},
 		"out of order": {one, aborted(4, 3), two},
 	} {
-		if diff := cmp.Diff(want, foldRows(analytics.Request{}, rows...), sameTimes); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		testbed.Equal(t, cmp.Diff(want, foldRows(analytics.Request{}, rows...), sameTimes), "", name)
 	}
 }
 
@@ -289,9 +266,7 @@ func TestGrowingJournal(t *testing.T) {
 		seen++
 		return nil
 	})
-	if err != nil || got.TotalWrites != 1 || seen != 2 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	testbed.Expect(t, err == nil && got.TotalWrites == 1 && seen == 2, "%+v, %v", got, err)
 }
 
 // TestTimeline shows the newest writes, in the order of the journal.
@@ -301,14 +276,11 @@ func TestTimeline(t *testing.T) {
 		rows = append(rows, commit(uint64(i+1), i, "", file("edit", "a", 1)))
 	}
 	got := foldRows(analytics.Request{}, rows...).Timeline
-	if len(got) != timelineLen || got[0].Seq != 951 || got[49].Seq != 1000 {
-		t.Errorf("%+v", got)
-	}
+	testbed.Expect(t, len(got) == timelineLen && got[0].Seq == 951 && got[49].Seq == 1000, "%+v", got)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Read(ctx, analytics.Request{}, func(fn func(*journal.Record) error) error { return fn(rows[0]) }); err == nil {
-		t.Error("not canceled")
-	}
+	_, err := Read(ctx, analytics.Request{}, func(fn func(*journal.Record) error) error { return fn(rows[0]) })
+	testbed.Expect(t, err != nil, "not canceled")
 }
 
 // TestClockSkew feeds times that go back.
@@ -319,12 +291,8 @@ func TestClockSkew(t *testing.T) {
 		commit(3, 70, "", file("edit", "a", 1)),
 	)
 	period := analytics.Period{FirstEntry: stamped(40), LastEntry: stamped(100), DurationSeconds: 60}
-	if got.HotPaths[0].LastWrite != stamped(100) || got.Period != period || got.WriteVelocity.WritesPerMinute != 3 {
-		t.Errorf("%+v", got)
-	}
-	if got.Timeline[0].Seq != 1 || got.Timeline[2].Seq != 3 {
-		t.Errorf("%+v", got.Timeline)
-	}
+	testbed.Expect(t, got.HotPaths[0].LastWrite == stamped(100) && got.Period == period && got.WriteVelocity.WritesPerMinute == 3, "%+v", got)
+	testbed.Expect(t, got.Timeline[0].Seq == 1 && got.Timeline[2].Seq == 3, "%+v", got.Timeline)
 }
 
 func TestHotPathOrder(t *testing.T) {
@@ -345,9 +313,7 @@ func TestHotPathOrder(t *testing.T) {
 	for _, p := range foldRows(analytics.Request{}, rows...).HotPaths {
 		got = append(got, p.Path)
 	}
-	if diff := cmp.Diff([]string{"b", "c", "z", "d", "e"}, got); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff([]string{"b", "c", "z", "d", "e"}, got), "")
 }
 
 // FuzzLinear: reading the names of objects takes work in proportion to their
@@ -397,9 +363,8 @@ var objectCases = []struct {
 
 func TestParseObject(t *testing.T) {
 	for _, c := range objectCases {
-		if what, name := parseObject(c.path); what != c.what || name != c.name {
-			t.Errorf("%q: %d %q", c.path, what, name)
-		}
+		what, name := parseObject(c.path)
+		testbed.Expect(t, what == c.what && name == c.name, "%q: %d %q", c.path, what, name)
 	}
 }
 
@@ -420,8 +385,7 @@ func FuzzParseObject(f *testing.F) {
 				want, wantName = what, m[1]
 			}
 		}
-		if what, name := parseObject(path); what != want || name != wantName {
-			t.Errorf("%q: %d %q, want %d %q", path, what, name, want, wantName)
-		}
+		what, name := parseObject(path)
+		testbed.Expect(t, what == want && name == wantName, "%q: %d %q, want %d %q", path, what, name, want, wantName)
 	})
 }

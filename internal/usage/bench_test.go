@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // synthetic is a journal of n rows: 5 000 paths, 20 callers, 40 writers, 300
@@ -47,9 +48,7 @@ func BenchmarkRead(b *testing.B) {
 	rows := synthetic(1_000_000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if got := read(rows); got.TotalWrites == 0 {
-			b.Fatal("nothing counted")
-		}
+		testbed.Require(b, read(rows).TotalWrites != 0, "nothing counted")
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows)), "ns/row")
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestEveryRune: what stays has a category of its own to be seen by; every
@@ -18,21 +20,14 @@ func TestEveryRune(t *testing.T) {
 		if !Rune(r) {
 			want = "?"
 		}
-		if got := Line(string(r), '?'); got != want && r != 0xfffd && (r < 0xd800 || r > 0xdfff) {
-			t.Fatalf("%U became %q", r, got)
-		}
+		got := Line(string(r), '?')
+		testbed.Require(t, got == want || r == 0xfffd || r >= 0xd800 && r <= 0xdfff, "%U became %q", r, got)
 	}
 	for _, r := range "\u115f\u1160\u3164\uffa0\u034f\u2800\ufe0f\U000e0041\u2028\u0085\u009b\x7f\x1b\u202e\u2066\u200b\ufeff\u00ad" {
-		if Rune(r) {
-			t.Errorf("%U stays", r)
-		}
+		testbed.Expect(t, !Rune(r), "%U stays", r)
 	}
 	for _, r := range "aé漢\u3000\u0301€👩~ " {
-		if !Rune(r) {
-			t.Errorf("%U goes", r)
-		}
+		testbed.Expect(t, Rune(r), "%U goes", r)
 	}
-	if got := Text("a\tb\nc\rd", '?'); got != "a\tb\nc?d" {
-		t.Errorf("%q", got)
-	}
+	testbed.Equal(t, Text("a\tb\nc\rd", '?'), "a\tb\nc?d")
 }

@@ -30,9 +30,7 @@ func full() bool { return os.Getenv("RW_RELEASE") == "all" }
 // if everything must be.
 func notRun(t *testing.T, why string) {
 	t.Helper()
-	if full() {
-		t.Fatal("NOT RUN: " + why)
-	}
+	testbed.Require(t, !full(), "%v", "NOT RUN: "+why)
 	t.Skip("NOT RUN: " + why)
 }
 
@@ -52,9 +50,7 @@ func must(t *testing.T, dir, name string, args ...string) string {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
-	}
+	testbed.Require(t, err == nil, "%s %q: %v\n%s", name, args, err, out)
 	return string(out)
 }
 
@@ -89,18 +85,14 @@ func TestNpmPackageRuns(t *testing.T) {
 	names := untar(t, main, dir)
 	var packed []struct{ Files []struct{ Path string } }
 	out := must(t, filepath.Join(dir, "package"), npm, "pack", "--json", "--dry-run", "--offline")
-	if err := json.Unmarshal([]byte(out[strings.Index(out, "["):]), &packed); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testbed.NoErr(t, json.Unmarshal([]byte(out[strings.Index(out, "["):]), &packed), out)
 	var theirs []string
 	for _, f := range packed[0].Files {
 		theirs = append(theirs, "package/"+f.Path)
 	}
 	slices.Sort(names)
 	slices.Sort(theirs)
-	if diff := cmp.Diff(theirs, names); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(theirs, names), "")
 
 	app := filepath.Join(dir, "app")
 	testbed.NoErr(t, errors.Join(os.Mkdir(app, 0o755), os.WriteFile(filepath.Join(app, "package.json"), []byte(`{"name":"app","version":"1.0.0"}`), 0o644)))
@@ -114,9 +106,8 @@ func TestNpmPackageRuns(t *testing.T) {
 	}
 	testbed.NoErr(t, os.RemoveAll(filepath.Join(app, "node_modules", "@resilientwrite")))
 	text, err := exec.Command(command, "version").CombinedOutput()
-	if err == nil || !strings.Contains(string(text), "@resilientwrite/"+m.to.npmName()+" is not installed") {
-		t.Errorf("without the program: %v %s", err, text)
-	}
+	testbed.Expect(t, err != nil && strings.Contains(string(text), "@resilientwrite/"+m.to.npmName()+" is not installed"),
+		"without the program: %v %s", err, text)
 }
 
 // TestDebianPackageRuns installs the package below a directory, with dpkg.
@@ -127,9 +118,8 @@ func TestDebianPackageRuns(t *testing.T) {
 	}
 	m, system := aRelease(t), t.TempDir()
 	pkg := m.file(m.to.name() + ".deb")
-	if out := must(t, ".", "dpkg-deb", "--info", pkg); !strings.Contains(out, "Version: "+strings.Replace(rw.Version, "-", "~", 1)) {
-		t.Error(out)
-	}
+	out := must(t, ".", "dpkg-deb", "--info", pkg)
+	testbed.Expect(t, strings.Contains(out, "Version: "+strings.Replace(rw.Version, "-", "~", 1)), "%v", out)
 	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
 		testbed.NoErr(t, os.MkdirAll(filepath.Join(system, dir), 0o755))
 	}
@@ -140,14 +130,12 @@ func TestDebianPackageRuns(t *testing.T) {
 		return must(t, ".", dpkg, append([]string{"--root=" + system, "--log=" + filepath.Join(system, "log")}, args...)...)
 	}
 	dpkgIn("--install", pkg)
-	if out := dpkgIn("--status", "resilient-write"); !strings.Contains(out, "Status: install ok installed") {
-		t.Error(out)
-	}
+	out = dpkgIn("--status", "resilient-write")
+	testbed.Expect(t, strings.Contains(out, "Status: install ok installed"), "%v", out)
 	runs(t, filepath.Join(system, "usr/bin/resilient-write"))
 	dpkgIn("--remove", "resilient-write")
-	if _, err := os.Stat(filepath.Join(system, "usr/bin/resilient-write")); err == nil {
-		t.Error("the program is still there")
-	}
+	_, err := os.Stat(filepath.Join(system, "usr/bin/resilient-write"))
+	testbed.Expect(t, err != nil, "the program is still there")
 }
 
 // TestContainer does what the container file says, without a builder: in a root
@@ -182,12 +170,10 @@ func TestContainer(t *testing.T) {
 	testbed.NoErr(t, errors.Join(os.Chmod(image, 0o755), os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)))
 	cmd := inRoot(image, 65532, "/usr/bin/resilient-write", "write", "a.txt")
 	cmd.Dir, cmd.Env, cmd.Stdin = "/work", []string{"RW_WORKSPACE=/work"}, strings.NewReader("text\n")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if got, err := os.ReadFile(filepath.Join(work, "a.txt")); err != nil || string(got) != "text\n" {
-		t.Errorf("%q %v", got, err)
-	}
+	out, err := cmd.CombinedOutput()
+	testbed.Require(t, err == nil, "%v: %s", err, out)
+	got, err := os.ReadFile(filepath.Join(work, "a.txt"))
+	testbed.Expect(t, err == nil && string(got) == "text\n", "%q %v", got, err)
 }
 
 // TestImage builds the image and runs the program in it, as the user that the
@@ -225,16 +211,13 @@ func TestImage(t *testing.T) {
 	if config.User != "65532:65532" || config.WorkingDir != "/work" || config.Labels["io.modelcontextprotocol.server.name"] != "io.github.resilientwrite/resilientwrite" {
 		t.Errorf("%+v", config)
 	}
-	if got := strings.Join(append(config.Entrypoint, config.Cmd...), " "); got != "/usr/bin/resilient-write serve --root /work" {
-		t.Errorf("the image runs %s", got)
-	}
+	testbed.Equal(t, strings.Join(append(config.Entrypoint, config.Cmd...), " "), "/usr/bin/resilient-write serve --root /work", "the image runs")
 	work := filepath.Join(dir, "work")
 	testbed.NoErr(t, errors.Join(os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)))
 	container := build("from", "resilient-write:test")
 	out := build("run", "--isolation", "chroot", "-v", work+":/work", container, "/usr/bin/resilient-write", "call", "rw_safe_write", `{"path":"a.txt","content":"text\n"}`)
-	if got, err := os.ReadFile(filepath.Join(work, "a.txt")); err != nil || string(got) != "text\n" {
-		t.Errorf("%q %v: %s", got, err, out)
-	}
+	got, err := os.ReadFile(filepath.Join(work, "a.txt"))
+	testbed.Expect(t, err == nil && string(got) == "text\n", "%q %v: %s", got, err, out)
 	build("rm", container)
 }
 
@@ -250,9 +233,7 @@ func TestModulesAreListed(t *testing.T) {
 	if doc.Format != "CycloneDX" || doc.SpecVersion != "1.6" || doc.Version != 1 || own.Type != "application" || own.Version != rw.Version || own.Licenses[0].License.ID != "MIT" {
 		t.Errorf("%+v", doc.Metadata)
 	}
-	if own.Hashes[0] != (hash{"SHA-256", digest(m.program)}) {
-		t.Errorf("%+v", own.Hashes)
-	}
+	testbed.Expect(t, own.Hashes[0] == (hash{"SHA-256", digest(m.program)}), "%+v", own.Hashes)
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/resilient-write")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	out := testbed.Must(cmd.Output())(t)
@@ -267,28 +248,18 @@ func TestModulesAreListed(t *testing.T) {
 		}
 		refs[c.Ref] = true
 		if c.Name == "std" {
-			if "go"+c.Version != runtime.Version() {
-				t.Errorf("the standard library is of %s", c.Version)
-			}
+			testbed.Equal(t, "go"+c.Version, runtime.Version(), "the standard library is of ", c.Version)
 			continue
 		}
 		got = append(got, c.Name+" "+c.Version)
-		if len(c.Properties) != 1 || !strings.HasPrefix(c.Properties[0].Value, "h1:") {
-			t.Errorf("%s has no hash", c.Name)
-		}
+		testbed.Expect(t, len(c.Properties) == 1 && strings.HasPrefix(c.Properties[0].Value, "h1:"), "%s has no hash", c.Name)
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(want, got), "")
 	for _, d := range doc.Dependencies {
-		if !refs[d.Ref] || len(d.DependsOn) != len(doc.Components) {
-			t.Errorf("%+v", d)
-		}
+		testbed.Expect(t, refs[d.Ref] && len(d.DependsOn) == len(doc.Components), "%+v", d)
 		for _, ref := range d.DependsOn {
-			if !refs[ref] {
-				t.Errorf("nothing is %s", ref)
-			}
+			testbed.Expect(t, refs[ref], "nothing is %s", ref)
 		}
 	}
 }
@@ -329,9 +300,7 @@ func TestReproducible(t *testing.T) {
 		t.Setenv("GOCACHE", t.TempDir())
 	}
 	second := make(filepath.Join(t.TempDir(), "another directory"))
-	if diff := cmp.Diff(first, second); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(first, second), "")
 	if full() && len(first) != 36 { // 3 for each system, 7 for npm, 7 for containers, 2 for Debian, formula, server.json
 		t.Errorf("%d files for six systems", len(first))
 	}

@@ -37,9 +37,7 @@ func read(t *testing.T, data []byte, v any) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	testbed.NoErr(t, d.Decode(v))
-	if d.More() {
-		t.Fatal("something follows the document")
-	}
+	testbed.Require(t, !d.More(), "something follows the document")
 }
 
 func file(t *testing.T, name string) []byte {
@@ -69,39 +67,26 @@ func (d serverDoc) check(t *testing.T) {
 	t.Helper()
 	module, _, _ := strings.Cut(strings.TrimPrefix(string(file(t, "go.mod")), "module "), "\n")
 	owner, name, _ := strings.Cut(strings.TrimPrefix(module, "github.com/"), "/")
-	if d.Name != "io.github."+owner+"/"+name || !regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`).MatchString(d.Name) {
-		t.Errorf("the name is %s", d.Name)
-	}
-	if d.Schema != "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json" {
-		t.Errorf("the schema is %s", d.Schema)
-	}
-	if d.Version != rw.Version {
-		t.Errorf("the version is %s, that of the program %s", d.Version, rw.Version)
-	}
-	if n := len(d.Description); n == 0 || n > 100 {
-		t.Errorf("the description has %d characters, at most 100 are allowed", n)
-	}
-	if n := len(d.Title); n == 0 || n > 100 {
-		t.Errorf("the title has %d characters", n)
-	}
-	if d.Repository.URL != "https://"+module || d.Repository.Source != "github" || d.WebsiteURL != "https://"+module {
-		t.Errorf("%+v %s", d.Repository, d.WebsiteURL)
-	}
+	testbed.Expect(t, d.Name == "io.github."+owner+"/"+name && regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`).MatchString(d.Name),
+		"the name is %s", d.Name)
+	testbed.Equal(t, d.Schema, "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json", "the schema is")
+	testbed.Expect(t, d.Version == rw.Version, "the version is %s, that of the program %s", d.Version, rw.Version)
+	n := len(d.Description)
+	testbed.Expect(t, n != 0 && n <= 100, "the description has %d characters, at most 100 are allowed", n)
+	n = len(d.Title)
+	testbed.Expect(t, n != 0 && n <= 100, "the title has %d characters", n)
+	testbed.Expect(t, d.Repository.URL == "https://"+module && d.Repository.Source == "github" && d.WebsiteURL == "https://"+module,
+		"%+v %s", d.Repository, d.WebsiteURL)
 	seen := map[string]bool{}
 	for _, p := range d.Packages {
 		release := "https://" + module + "/releases/download/v" + rw.Version + "/"
 		if p.RegistryType == "npm" && p.Identifier == "resilient-write" && p.Version == rw.Version && p.Transport.Type == "stdio" {
 			continue
 		}
-		if p.RegistryType != "mcpb" || p.Transport.Type != "stdio" || p.Version != rw.Version || !strings.HasPrefix(p.Identifier, release) {
-			t.Errorf("%+v", p)
-		}
-		if !regexp.MustCompile(`^[a-f0-9]{64}$`).MatchString(p.FileSHA256) || seen[p.FileSHA256] || seen[p.Identifier] {
-			t.Errorf("%+v", p)
-		}
-		if !strings.Contains(p.Identifier, "mcp") {
-			t.Errorf("the registry wants mcp in %s", p.Identifier)
-		}
+		testbed.Expect(t, p.RegistryType == "mcpb" && p.Transport.Type == "stdio" && p.Version == rw.Version && strings.HasPrefix(p.Identifier, release),
+			"%+v", p)
+		testbed.Expect(t, regexp.MustCompile(`^[a-f0-9]{64}$`).MatchString(p.FileSHA256) && !seen[p.FileSHA256] && !seen[p.Identifier], "%+v", p)
+		testbed.Expect(t, strings.Contains(p.Identifier, "mcp"), "the registry wants mcp in %s", p.Identifier)
 		seen[p.FileSHA256], seen[p.Identifier] = true, true
 	}
 }
@@ -113,9 +98,7 @@ func TestServerJSON(t *testing.T) {
 	read(t, file(t, "server.json"), &d)
 	d.check(t)
 	registrySchema(t, file(t, "server.json"))
-	if len(d.Packages) > 0 {
-		t.Error("packages are filled in at the release, from files that are there")
-	}
+	testbed.Expect(t, len(d.Packages) == 0, "packages are filled in at the release, from files that are there")
 }
 
 // TestFilesOfARelease: server.json and the formula name every archive and bundle
@@ -137,41 +120,28 @@ func TestFilesOfARelease(t *testing.T) {
 	read(t, made("server.json"), &d)
 	d.check(t)
 	registrySchema(t, made("server.json"))
-	if len(d.Packages) != len(targets)+1 {
-		t.Fatalf("%d packages", len(d.Packages))
-	}
+	testbed.MustEqual(t, len(d.Packages), len(targets)+1, "packages")
 	for _, p := range d.Packages {
 		if p.RegistryType == "mcpb" {
-			if got := digest(made(path.Base(p.Identifier))); got != p.FileSHA256 {
-				t.Errorf("%s has %s", p.Identifier, got)
-			}
+			testbed.Equal(t, digest(made(path.Base(p.Identifier))), p.FileSHA256, p.Identifier, " has")
 		}
 	}
 	pairs := regexp.MustCompile(`url "(.*)"\n\s*sha256 "(.*)"`).FindAllStringSubmatch(string(made("resilient-write.rb")), -1)
-	if len(pairs) != 4 {
-		t.Errorf("the formula has %d archives", len(pairs))
-	}
+	testbed.Expect(t, len(pairs) == 4, "the formula has %d archives", len(pairs))
 	for _, p := range pairs {
-		if address(path.Base(p[1])) != p[1] || digest(made(path.Base(p[1]))) != p[2] {
-			t.Errorf("the formula has %v", p)
-		}
+		testbed.Expect(t, address(path.Base(p[1])) == p[1] && digest(made(path.Base(p[1]))) == p[2], "the formula has %v", p)
 	}
 	if ruby, err := exec.LookPath("ruby"); err == nil {
-		if out, err := exec.Command(ruby, "-c", filepath.Join(r.out, "resilient-write.rb")).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
+		out, err := exec.Command(ruby, "-c", filepath.Join(r.out, "resilient-write.rb")).CombinedOutput()
+		testbed.Expect(t, err == nil, "%v: %s", err, out)
 	} else if full() {
 		t.Error("NOT RUN: the formula is not compiled, ruby is absent")
 	}
 	sums := strings.Fields(string(made("SHA256SUMS")))
 	for i := 0; i < len(sums); i += 2 {
-		if digest(made(sums[i+1])) != sums[i] {
-			t.Errorf("SHA256SUMS is wrong about %s", sums[i+1])
-		}
+		testbed.Equal(t, digest(made(sums[i+1])), sums[i], "SHA256SUMS is wrong about ", sums[i+1])
 	}
-	if len(sums) != 2*(2*len(targets)+4) {
-		t.Errorf("SHA256SUMS has %d files", len(sums)/2)
-	}
+	testbed.Equal(t, len(sums), 2*(2*len(targets)+4), "SHA256SUMS has ", len(sums)/2, " files")
 }
 
 // digest returns the hash of bytes in hexadecimal.
@@ -214,25 +184,18 @@ type manifestDoc struct {
 func TestManifest(t *testing.T) {
 	var committed manifestDoc
 	read(t, file(t, "packaging/release/data/mcpb.json"), &committed)
-	if committed.Version != "" || committed.ManifestVersion != "0.3" || committed.Server.Type != "binary" || committed.License != "MIT" {
-		t.Errorf("%+v", committed)
-	}
-	if len(committed.Tools) > 0 {
-		t.Error("the tools come from the table")
-	}
+	testbed.Expect(t, committed.Version == "" && committed.ManifestVersion == "0.3" && committed.Server.Type == "binary" && committed.License == "MIT",
+		"%+v", committed)
+	testbed.Expect(t, len(committed.Tools) == 0, "the tools come from the table")
 	for _, to := range targets {
 		doc := testbed.Must(manifest(to))(t)
 		var d manifestDoc
 		read(t, doc, &d)
-		if d.Version != rw.Version {
-			t.Errorf("%s: version %s", to, d.Version)
-		}
+		testbed.Expect(t, d.Version == rw.Version, "%s: version %s", to, d.Version)
 		if d.Server.Config.Command != "${__dirname}/"+d.Server.EntryPoint || (to.system == "windows") != strings.HasSuffix(d.Server.EntryPoint, ".exe") {
 			t.Errorf("%s: %+v", to, d.Server)
 		}
-		if !slices.Contains([]string{"darwin", "win32", "linux"}, d.Compatibility.Platforms[0]) {
-			t.Errorf("%s: %v", to, d.Compatibility)
-		}
+		testbed.Expect(t, slices.Contains([]string{"darwin", "win32", "linux"}, d.Compatibility.Platforms[0]), "%s: %v", to, d.Compatibility)
 		validate(t, doc)
 		for _, arg := range d.Server.Config.Args {
 			name, asked := strings.CutPrefix(arg, "${user_config.")
@@ -259,13 +222,11 @@ func validate(t *testing.T, doc []byte) {
 // TestTargets: a misspelled name of a system is an error, not a smaller
 // release.
 func TestTargets(t *testing.T) {
-	if all, err := choose(""); err != nil || len(all) != len(targets) {
-		t.Errorf("%v %v", all, err)
-	}
+	all, err := choose("")
+	testbed.Expect(t, err == nil && len(all) == len(targets), "%v %v", all, err)
 	for _, list := range []string{"linux", "linux/amd64,", "linux/amd64, darwin/arm64", "plan9/amd64"} {
-		if got, err := choose(list); err == nil {
-			t.Errorf("%q is %v", list, got)
-		}
+		got, err := choose(list)
+		testbed.Expect(t, err != nil, "%q is %v", list, got)
 	}
 }
 
@@ -347,21 +308,16 @@ func runs(t *testing.T, name string, args ...string) {
 		cmd := exec.Command(name, append(slices.Clone(args), more...)...)
 		cmd.Env, cmd.Stdin = append(os.Environ(), "RW_WORKSPACE="+dir), strings.NewReader("text\n")
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%s %q: %v %s", name, more, err, out)
-		}
+		testbed.Require(t, err == nil, "%s %q: %v %s", name, more, err, out)
 		return string(out)
 	}
-	if out := call("version"); !strings.Contains(out, rw.Version) || !strings.Contains(out, aCommit) {
-		t.Errorf("the version is %s", out)
-	}
+	out := call("version")
+	testbed.Expect(t, strings.Contains(out, rw.Version) && strings.Contains(out, aCommit), "the version is %s", out)
 	call("write", "a.txt")
-	if text, err := os.ReadFile(filepath.Join(dir, "a.txt")); err != nil || string(text) != "text\n" {
-		t.Errorf("%q %v", text, err)
-	}
-	if got := tools(t, name, append(slices.Clone(args), "serve", "--root", dir)); len(got) != 12 {
-		t.Errorf("%d tools", len(got))
-	}
+	text, err := os.ReadFile(filepath.Join(dir, "a.txt"))
+	testbed.Expect(t, err == nil && string(text) == "text\n", "%q %v", text, err)
+	got := tools(t, name, append(slices.Clone(args), "serve", "--root", dir))
+	testbed.Expect(t, len(got) == 12, "%d tools", len(got))
 }
 
 // TestArchiveRuns unpacks the archive and runs the program in it.
@@ -375,9 +331,8 @@ func TestArchiveRuns(t *testing.T) {
 	home := filepath.Join(dir, m.to.name())
 	runs(t, filepath.Join(home, m.to.program()))
 	text, err := os.ReadFile(filepath.Join(home, "LICENSES.txt"))
-	if err != nil || !strings.Contains(string(text), "github.com/mark3labs/mcp-go v") || !strings.Contains(string(text), "== Go go1.") {
-		t.Errorf("%v, %d bytes of licenses", err, len(text))
-	}
+	testbed.Expect(t, err == nil && strings.Contains(string(text), "github.com/mark3labs/mcp-go v") && strings.Contains(string(text), "== Go go1."),
+		"%v, %d bytes of licenses", err, len(text))
 }
 
 // TestBundleRuns installs the bundle of this system as a client does: it
@@ -398,9 +353,7 @@ func TestBundleRuns(t *testing.T) {
 		promised = append(promised, tool.Name)
 	}
 	slices.Sort(promised)
-	if diff := cmp.Diff(promised, tools(t, fill.Replace(d.Server.Config.Command), args)); diff != "" {
-		t.Error(diff)
-	}
+	testbed.Equal(t, cmp.Diff(promised, tools(t, fill.Replace(d.Server.Config.Command), args)), "")
 }
 
 // unpack unpacks an archive, with the modes that it holds.

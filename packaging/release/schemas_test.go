@@ -23,9 +23,8 @@ func published(t *testing.T, module, schema string, text []byte) {
 	cmd.Dir = t.TempDir() // outside our module, which does not need it
 	out, err := cmd.Output()
 	var got struct{ Dir, Error string }
-	if jsonErr := json.Unmarshal(out, &got); err != nil || jsonErr != nil {
-		t.Fatalf("%s: %v %v %s", module, err, jsonErr, got.Error)
-	}
+	jsonErr := json.Unmarshal(out, &got)
+	testbed.Require(t, err == nil && jsonErr == nil, "%s: %v %v %s", module, err, jsonErr, got.Error)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	files := testbed.Must(filepath.Glob(filepath.Join(got.Dir, filepath.Dir(schema), "*.json")))(t)
@@ -33,9 +32,7 @@ func published(t *testing.T, module, schema string, text []byte) {
 	for _, name := range files {
 		text := testbed.Must(os.ReadFile(name))(t)
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		testbed.NoErr(t, err, name)
 		own, _ := doc.(map[string]any)["$id"].(string)
 		if own == "" || c.AddResource(own, doc) != nil {
 			continue
@@ -50,9 +47,7 @@ func published(t *testing.T, module, schema string, text []byte) {
 		t.Error(err)
 	}
 	// A schema that is not applied accepts everything.
-	if rules.Validate(map[string]any{}) == nil {
-		t.Errorf("%s accepts an empty document", id)
-	}
+	testbed.Expect(t, rules.Validate(map[string]any{}) != nil, "%s accepts an empty document", id)
 }
 
 // registrySchema validates a server.json against the schema of the registry.

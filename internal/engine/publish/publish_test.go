@@ -12,6 +12,7 @@ import (
 	. "github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const before, after, foreign = "what was there\n", "what is to be there\n", "by another program\n"
@@ -28,17 +29,13 @@ func put(t *testing.T, d fsx.Dir, name, text string) fsx.Stat {
 	t.Helper()
 	d.Remove(name)
 	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	defer f.Close()
 	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		t.Fatal(err)
 	}
 	st, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	return st
 }
 
@@ -65,13 +62,9 @@ func newBench(t *testing.T, how Primitive, over bool) *bench {
 	d := fs.Root()
 	b := &bench{t: t, fs: fs, dir: d}
 	name, err := MakeSlot(d, "w-0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	_, ino, ok := ParseSlot(name)
-	if !ok {
-		t.Fatalf("%s is no slot", name)
-	}
+	testbed.Require(t, ok, "%s is no slot", name)
 	b.ch = &Change{Primitive: how, Slot: Slot{Dir: d, Name: name, Ino: ino}, Target: Name{Dir: d, Name: "a"}, Guarded: true, Redo: true}
 	old := func(name, text string) File {
 		return File{Exists: true, Stat: put(t, d, name, text), SHA256: sum(text)}
@@ -88,9 +81,7 @@ func newBench(t *testing.T, how Primitive, over bool) *bench {
 		b.ch.Old.Bytes = strings.NewReader(before)
 	}
 	f, err := d.Open(name, fsx.Read|fsx.Write, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	t.Cleanup(func() { f.Close() })
 	if how != Delete {
 		f.WriteAt([]byte(after), 0)
@@ -121,9 +112,8 @@ func TestJudge(t *testing.T) {
 				t.Helper()
 				b := newBench(t, p.how, p.over)
 				leave(b)
-				if got, err := b.ch.Judge(); err != nil || got != want {
-					t.Errorf("%s: state %d, want %d (%v)", what, got, want, err)
-				}
+				got, err := b.ch.Judge()
+				testbed.Expect(t, err == nil && got == want, "%s: state %d, want %d (%v)", what, got, want, err)
 			}
 			judge("nothing done", Pending, func(*bench) {})
 			judge("the target is another program's", Taken, func(b *bench) { put(t, b.dir, "a", foreign) })
@@ -133,9 +123,7 @@ func TestJudge(t *testing.T) {
 			}
 			if p.how != Append && p.how != InPlace && p.how != Move {
 				judge("published", Published, func(b *bench) {
-					if err := b.ch.Publish(); err != nil {
-						t.Fatal(err)
-					}
+					testbed.NoErr(t, b.ch.Publish())
 				})
 				judge("published, and reverted by a person", Published, func(b *bench) {
 					b.ch.Publish()
@@ -160,23 +148,17 @@ func TestPublishAndUndo(t *testing.T) {
 			b := newBench(t, p.how, p.over)
 			b.ch.Redo = false
 			a, from := b.content("a"), b.content("from")
-			if err := b.ch.Publish(); err != nil || !b.ch.Done {
-				t.Fatal(err)
-			}
-			if got := b.content("a"); got != p.want {
-				t.Errorf("published %q, want %q", got, p.want)
-			}
-			if err := b.ch.Undo(); err != nil {
-				t.Fatal(err)
-			}
+			err := b.ch.Publish()
+			testbed.Require(t, err == nil && b.ch.Done, "%v", err)
+			testbed.Equal(t, b.content("a"), p.want, "published")
+			testbed.NoErr(t, b.ch.Undo())
 			b.ch.Close()
 			if b.content("a") != a || b.content("from") != from {
 				t.Errorf("rolled back: %q and %q, want %q and %q", b.content("a"), b.content("from"), a, from)
 			}
 			b.ch.Redo, b.ch.Done = true, false
-			if got, err := b.ch.Judge(); err != nil || got != Pending {
-				t.Errorf("rolled back: state %d (%v)", got, err)
-			}
+			got, err := b.ch.Judge()
+			testbed.Expect(t, err == nil && got == Pending, "rolled back: state %d (%v)", got, err)
 		})
 	}
 }
@@ -196,13 +178,9 @@ func TestForeignFilesStay(t *testing.T) {
 			if err := b.ch.Publish(); !errors.Is(err, ErrForeign) && !errors.Is(err, ErrExists) {
 				t.Fatalf("published: %v", err)
 			}
-			if err := b.ch.Undo(); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, b.ch.Undo())
 			b.ch.Close()
-			if got := b.content(name); got != foreign {
-				t.Errorf("%s holds %q", name, got)
-			}
+			testbed.Equal(t, b.content(name), foreign, name, " holds")
 		})
 	}
 }
@@ -214,13 +192,9 @@ func (b *bench) makeAgain(gone, name string) {
 	if err == nil {
 		err = b.dir.Remove(gone)
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testbed.NoErr(b.t, err)
 	b.fs.UseAgain(st.Ino)
-	if put(b.t, b.dir, name, foreign).Ino != st.Ino {
-		b.t.Fatal("another inode number")
-	}
+	testbed.MustEqual(b.t, put(b.t, b.dir, name, foreign).Ino, st.Ino, "another inode number")
 }
 
 // TestInodeNumbersAreUsedAgain: a file of another program is not taken for the one whose
@@ -228,9 +202,7 @@ func (b *bench) makeAgain(gone, name string) {
 func TestInodeNumbersAreUsedAgain(t *testing.T) {
 	for _, how := range []Primitive{Create, Replace} {
 		b := newBench(t, how, false)
-		if err := b.ch.Publish(); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, b.ch.Publish())
 		b.makeAgain("a", "a")
 		if again, err := b.ch.Reopen(); err != nil || again || b.content("a") != foreign {
 			t.Errorf("%s: reopened %v (%v), the target holds %q", how, again, err, b.content("a"))
@@ -242,9 +214,8 @@ func TestInodeNumbersAreUsedAgain(t *testing.T) {
 			b.dir.Remove("a")
 		}
 		b.makeAgain("from", "a")
-		if got, err := b.ch.Judge(); err != nil || got != Taken {
-			t.Errorf("move, over %v: state %d (%v)", over, got, err)
-		}
+		got, err := b.ch.Judge()
+		testbed.Expect(t, err == nil && got == Taken, "move, over %v: state %d (%v)", over, got, err)
 	}
 }
 
@@ -253,9 +224,8 @@ func TestSlotNames(t *testing.T) {
 		"w-0-2s": true, "w1a-zz-0": true, "w-0.new": true,
 		"": false, "w": false, "w-0": false, "-0-1": false, "w-0-": false, "w-0-1-2": false, "w-0-!": false, "w-0-1.tmp": false, "a-1-1.0": false,
 	} {
-		if _, _, ok := ParseSlot(name); ok != want {
-			t.Errorf("%q: %v", name, ok)
-		}
+		_, _, ok := ParseSlot(name)
+		testbed.Expect(t, ok == want, "%q: %v", name, ok)
 	}
 }
 
@@ -275,9 +245,7 @@ func TestAheadReturnsAtOnce(t *testing.T) {
 			ended := false
 			go func() { end(s); ended = true }()
 			synctest.Wait()
-			if ended {
-				t.Errorf("%s: returned while slots were made", name)
-			}
+			testbed.Expect(t, !ended, "%s: returned while slots were made", name)
 			close(flush)
 			synctest.Wait()
 			s.Close()
@@ -285,9 +253,7 @@ func TestAheadReturnsAtOnce(t *testing.T) {
 			if name == "take" && len(left) == 1 {
 				left = nil // the one that was taken
 			}
-			if !ended || err != nil || len(left) > 0 {
-				t.Errorf("%s: ended %v, left %q, %v", name, ended, left, err)
-			}
+			testbed.Expect(t, ended && err == nil && len(left) == 0, "%s: ended %v, left %q, %v", name, ended, left, err)
 		})
 	}
 }

@@ -30,24 +30,20 @@ func TestIndexRoundTrip(t *testing.T) {
 	x := sample(100)
 	data := x.encode()
 	y := testbed.Must(decodeIndex(data))(t)
-	if !bytes.Equal(y.encode(), data) || y.Files() != x.Files() || len(y.dirs) != len(x.dirs) || y.dirs["d3"][2] != x.dirs["d3"][2] {
-		t.Fatal("not the same")
-	}
+	testbed.Require(t, bytes.Equal(y.encode(), data) && y.Files() == x.Files() && len(y.dirs) == len(x.dirs) && y.dirs["d3"][2] == x.dirs["d3"][2],
+		"not the same")
 	for i := range data {
 		if i%5 == 0 {
-			if _, err := decodeIndex(data[:i]); err == nil {
-				t.Fatal("cut off at", i)
-			}
+			_, err := decodeIndex(data[:i])
+			testbed.Require(t, err != nil, "cut off at %v", i)
 		}
 		changed := bytes.Clone(data)
 		changed[i] ^= 0x40
-		if _, err := decodeIndex(changed); err == nil {
-			t.Fatal("changed at", i)
-		}
+		_, err := decodeIndex(changed)
+		testbed.Require(t, err != nil, "changed at %v", i)
 	}
-	if _, err := decodeIndex(append(data, 0)); err == nil {
-		t.Fatal("longer")
-	}
+	_, err := decodeIndex(append(data, 0))
+	testbed.Require(t, err != nil, "longer")
 }
 
 // FuzzIndex: no text ends the process or takes more than linear work, also one
@@ -72,9 +68,8 @@ func TestRacyEntry(t *testing.T) {
 		{10e9, 10e9 + 1, 12e9 + 1, false, true}, {10e9, 10e9 + 1, 12e9 + 2, false, false},
 		{20e9, 10e9 + 1, 11e9, true, true},
 	} {
-		if e := (Entry{Mtime: row.mtime, Ctime: row.ctime}); e.racy(row.scanned, row.local) != row.want {
-			t.Errorf("%+v", row)
-		}
+		e := (Entry{Mtime: row.mtime, Ctime: row.ctime})
+		testbed.Expect(t, e.racy(row.scanned, row.local) == row.want, "%+v", row)
 	}
 }
 
@@ -87,8 +82,6 @@ func TestIndexOfEarlierForm(t *testing.T) {
 			x.dirs[""] = append(x.dirs[""], Entry{Name: "l", Mode: fsx.ModeLink})
 		}
 		got, err := decodeIndex(x.encode())
-		if err != nil || got.Links != links || got.Seq != 3 || len(got.All()) != len(x.All()) {
-			t.Errorf("links %v: %+v %v", links, got, err)
-		}
+		testbed.Expect(t, err == nil && got.Links == links && got.Seq == 3 && len(got.All()) == len(x.All()), "links %v: %+v %v", links, got, err)
 	}
 }

@@ -30,13 +30,9 @@ func TestAFullQueueRefusesOnlyWhenNothingMoves(t *testing.T) {
 	w := newWaiting()
 	w.patience = 20 * time.Millisecond
 	for i := range maxWaiting {
-		if !w.enter(10) {
-			t.Fatalf("call %d is refused", i)
-		}
+		testbed.Require(t, w.enter(10), "call %d is refused", i)
 	}
-	if w.enter(10) {
-		t.Fatal("there was room for one more than there may be")
-	}
+	testbed.Require(t, !w.enter(10), "there was room for one more than there may be")
 	w.patience = time.Hour // so that what waits now does not return
 	refused := make(chan bool, 1)
 	go func() {
@@ -50,22 +46,16 @@ func TestAFullQueueRefusesOnlyWhenNothingMoves(t *testing.T) {
 	}()
 	select {
 	case all := <-refused:
-		if !all {
-			t.Fatal("there was room")
-		}
+		testbed.Require(t, all, "there was room")
 	case <-time.After(time.Minute):
 		t.Fatal("a refusal waits")
 	}
 	w.leave(10)
-	if !w.enter(10) {
-		t.Error("nothing gets in after one has left")
-	}
+	testbed.Expect(t, w.enter(10), "nothing gets in after one has left")
 	// Work that goes on is waited for.
 	w.patience = time.Minute
 	go func() { time.Sleep(5 * time.Millisecond); w.leave(10) }()
-	if !w.enter(10) {
-		t.Error("it did not wait")
-	}
+	testbed.Expect(t, w.enter(10), "it did not wait")
 }
 
 // TestAFullQueueCountsBytes: long messages fill the queue before their number
@@ -73,16 +63,10 @@ func TestAFullQueueRefusesOnlyWhenNothingMoves(t *testing.T) {
 func TestAFullQueueCountsBytes(t *testing.T) {
 	w := newWaiting()
 	w.patience = time.Millisecond
-	if !w.enter(2 * maxWaitingBytes) {
-		t.Fatal("one alone is refused")
-	}
-	if w.enter(1) {
-		t.Error("a second one gets in")
-	}
+	testbed.Require(t, w.enter(2*maxWaitingBytes), "one alone is refused")
+	testbed.Expect(t, !w.enter(1), "a second one gets in")
 	w.leave(2 * maxWaitingBytes)
-	if !w.enter(maxWaitingBytes-1) || !w.enter(1) || w.enter(1) {
-		t.Error("the bound is somewhere else")
-	}
+	testbed.Expect(t, w.enter(maxWaitingBytes-1) && w.enter(1) && !w.enter(1), "the bound is somewhere else")
 }
 
 // testServer is a server without tools.
@@ -151,9 +135,7 @@ func TestADeafClientDoesNotKeepTheServer(t *testing.T) {
 	cancel()
 	select {
 	case err := <-done:
-		if !errors.Is(err, errUnread) {
-			t.Errorf("%v", err)
-		}
+		testbed.Expect(t, errors.Is(err, errUnread), "%v", err)
 	case <-time.After(time.Minute):
 		t.Fatal("it waits for ever")
 	}
@@ -189,9 +171,7 @@ func TestNothingFollowsHalfALine(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		if !errors.Is(err, io.ErrNoProgress) {
-			t.Errorf("%v", err)
-		}
+		testbed.Expect(t, errors.Is(err, io.ErrNoProgress), "%v", err)
 	case <-time.After(time.Minute):
 		t.Fatal("it goes on")
 	}
