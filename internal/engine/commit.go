@@ -288,10 +288,7 @@ func (c *Commit) Release() {
 		c.unlock()
 	}
 	c.grant.End()
-	if c.flushing {
-		c.flushing = false
-		c.s.flushes.end()
-	}
+	c.endFlushing()
 	if c.counted {
 		c.counted = false
 		c.s.Leave()
@@ -307,4 +304,12 @@ func (s *Engine) NewCommitID() string {
 	}
 	n := s.commits.Add(1)
 	return s.Writer + "-" + strconv.FormatUint(head, 36) + "-" + strconv.FormatUint(n, 36)
+}
+
+// endFlushing ends the count of the commit among those that flush.
+func (c *Commit) endFlushing() {
+	if c.flushing {
+		c.flushing = false
+		c.s.flushes.end()
+	}
 }

@@ -112,7 +112,7 @@ func (c *Commit) flushStaged() error {
 	if c.s.flushes.many() { // in the same turn
 		flushes = append(flushes, func() error { return c.flushHomes(paths) })
 	}
-	each := func() error { return c.s.flushes.do(append(here, foreign...)...) }
+	each := func() error { return c.s.flushes.doFor(true, append(here, foreign...)) }
 	if err := c.s.Together(append([]func() error{each}, flushes...)...); err != nil {
 		return err
 	}
@@ -120,6 +120,11 @@ func (c *Commit) flushStaged() error {
 		return err
 	}
 	return c.flushWays()
+}
+
+// brief reports whether the commit is expected at its next flush soon.
+func (c *Commit) brief() bool {
+	return !c.Many() && !c.judge.Verifies() && !slices.ContainsFunc(c.Muts, func(m *Mutation) bool { return m.Content.Size() > longFlush })
 }
 
 // longFlush is the size in bytes from which a file, like one on another file system,

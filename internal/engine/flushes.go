@@ -13,37 +13,35 @@ import (
 // time flushes everything that waits. A file system with a journal serves all
 // flushes that are requested at once with one commit of that journal; commits that
 // each flush when they get there cause more of them, each with writes and flushes
-// of the device. A turn begins when half of the commits in progress wait for it, so
-// that the others use the processors meanwhile, or after gatherTime.
+// of the device. A turn begins when all brief commits in progress wait for it, or
+// after gatherTime. Those that a turn lets go on to their rows are announced to the
+// journal, which writes and flushes their rows together as well.
 //
-// Few commits do not wait for each other: the file system combines their flushes
-// as well.
+// The flushes of one commit alone are made at once.
 type flushes struct {
 	mu      sync.Mutex
-	commits int        // in progress
+	commits int        // brief ones in progress
 	waiting []*request // that no turn has taken
 	busy    bool       // a turn is in progress, or its leader has been named
 	timed   bool       // a turn will begin within gatherTime
 	disk    fsx.Dir
-	alone   bool // flush each in order, for tests that need one order
+	expect  func(n int) // announces commits that come to the journal next
+	alone   bool        // flush each in order, for tests that need one order
 }
 
 // request is what one caller has flushed.
 type request struct {
 	list []fsx.Syncer
+	rows bool      // a commit, whose row is next
 	err  error     // of the first of list that failed
 	turn chan bool // true: lead a turn; false: done
 }
 
-// fewCommits is how many commits in progress flush each by itself. With 4 and 8 both
-// ways measured alike; with 64, turns make half as many commits of the journal.
-const fewCommits = 8
+// gatherTime limits how long a turn waits for further requests: about two flushes of a
+// fast disk, in which a commit comes from one flush to the next.
+const gatherTime = time.Millisecond
 
-// gatherTime limits how long a turn waits for further requests. It is of the order
-// of one flush of a fast disk.
-const gatherTime = 300 * time.Microsecond
-
-// begin counts a commit that will flush, end one that will flush no more.
+// begin counts a brief commit that will flush, end one that will flush no more.
 func (q *flushes) begin() { q.count(1) }
 func (q *flushes) end()   { q.count(-1) }
 
@@ -56,7 +54,10 @@ func (q *flushes) count(n int) {
 
 // do makes files and directories durable. Everything that was done to them before
 // the call is covered. A failed flush is reported to all who asked for it.
-func (q *flushes) do(list ...fsx.Syncer) error {
+func (q *flushes) do(list ...fsx.Syncer) error { return q.doFor(false, list) }
+
+// doFor is do. rows says that it is for a commit whose row is next.
+func (q *flushes) doFor(rows bool, list []fsx.Syncer) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -69,7 +70,7 @@ func (q *flushes) do(list ...fsx.Syncer) error {
 			f.WriteOut()
 		}
 	}
-	r := &request{list: list, turn: make(chan bool, 1)}
+	r := &request{list: list, rows: rows, turn: make(chan bool, 1)}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, r)
 	q.next(false)
@@ -80,11 +81,11 @@ func (q *flushes) do(list ...fsx.Syncer) error {
 	return r.err
 }
 
-// many reports whether so many commits are in progress that they flush in turns.
+// many reports whether several brief commits are in progress, which flush in turns.
 func (q *flushes) many() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.commits > fewCommits
+	return q.commits > 1
 }
 
 // apart is do without waiting for a turn.
@@ -110,7 +111,7 @@ func (q *flushes) apart(list []fsx.Syncer) error {
 func (q *flushes) next(now bool) {
 	switch {
 	case q.busy || len(q.waiting) == 0:
-	case now || 2*len(q.waiting) >= q.commits:
+	case now || len(q.waiting) >= q.commits:
 		q.busy = true
 		q.waiting[0].turn <- true
 	case !q.timed:
@@ -146,6 +147,13 @@ func (q *flushes) lead(me *request) {
 		}
 	}()
 	q.flushBatch(batch)
+	next := 0
+	for _, r := range batch {
+		if r.rows && r.err == nil {
+			next++
+		}
+	}
+	q.expect(next)
 	ended = true
 }
 

@@ -49,21 +49,21 @@ func (d *syncs) SyncEach(list []fsx.Syncer) ([]error, error) {
 	return errs, nil
 }
 
-// TestFlushesStartAfterTheirCallers: of few commits and of many, with and without
+// TestFlushesStartAfterTheirCallers: of one commit, of two and of many, with and without
 // flushes of several files in one call, every caller is answered by a flush of its
 // files that began after its call, and by the failure of its own files alone.
 func TestFlushesStartAfterTheirCallers(t *testing.T) {
 	for _, c := range []struct {
 		commits int
 		each    bool
-	}{{1, true}, {fewCommits, false}, {64, true}, {64, false}} {
+	}{{1, true}, {2, true}, {2, false}, {64, true}, {64, false}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var clock atomic.Int64
 				disk := &syncs{each: c.each, clock: &clock}
 				shared := &syncs{ino: 1, clock: &clock}
 				bad := &syncs{ino: 2, clock: &clock, err: errors.New("bad")}
-				q := &flushes{disk: disk}
+				q := &flushes{disk: disk, expect: func(int) {}}
 				for range c.commits {
 					q.begin()
 				}
@@ -90,7 +90,7 @@ func TestFlushesStartAfterTheirCallers(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if many := c.commits > fewCommits; many && len(shared.begun) > 20*4+10 {
+				if c.commits > 2 && len(shared.begun) > 20*4+10 {
 					t.Errorf("%d flushes of one directory for 20 of each of %d commits", len(shared.begun), c.commits)
 				}
 			})
@@ -110,7 +110,7 @@ func TestFlushesAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock atomic.Int64
 		disk := &syncs{each: true, clock: &clock}
-		q := &flushes{disk: panicking{disk}}
+		q := &flushes{disk: panicking{disk}, expect: func(int) {}}
 		for range 64 {
 			q.begin()
 		}
@@ -148,7 +148,7 @@ func (panicking) SyncEach(list []fsx.Syncer) ([]error, error) { return nil, list
 func TestFlushesDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock atomic.Int64
-		q := &flushes{disk: &syncs{clock: &clock}}
+		q := &flushes{disk: &syncs{clock: &clock}, expect: func(int) {}}
 		for range 100 {
 			q.begin()
 		}
@@ -160,4 +160,64 @@ func TestFlushesDoNotWait(t *testing.T) {
 			q.end()
 		}
 	})
+}
+
+// TestFlushesOfAllTogether: a turn waits until all commits in progress have come, flushes
+// them together, and announces those whose rows are next and whose flush succeeded.
+func TestFlushesOfAllTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock, rows atomic.Int64
+		disk := &syncs{each: true, clock: &clock}
+		q := &flushes{disk: disk, expect: func(n int) { rows.Add(int64(n)) }}
+		var wg sync.WaitGroup
+		for range 16 {
+			q.begin()
+		}
+		for w := range 16 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(w) * gatherTime / 20)
+				x := &syncs{ino: uint64(w) + 1, clock: &clock}
+				if w == 0 {
+					x.err = errors.New("bad")
+				}
+				if err := q.doFor(w < 8, []fsx.Syncer{x}); err != x.err {
+					t.Errorf("%v, want %v", err, x.err)
+				}
+			})
+		}
+		wg.Wait()
+		if disk.turns.Load() != 1 || rows.Load() != 7 {
+			t.Errorf("%d turns, %d rows announced; want 1 and 7", disk.turns.Load(), rows.Load())
+		}
+	})
+}
+
+// verifying is the judge of commits with verifiers, or without.
+type verifying struct {
+	Judge
+	yes bool
+}
+
+func (v verifying) Verifies() bool { return v.yes }
+
+// TestBriefCommits: no turn waits for a commit of much content, of many files, or whose
+// staged files are verified.
+func TestBriefCommits(t *testing.T) {
+	small, large := &Mutation{Content: MemBody(make([]byte, 1<<10))}, &Mutation{Content: MemBody(make([]byte, longFlush+1))}
+	for i, c := range []struct {
+		muts    []*Mutation
+		expects int
+		verify  bool
+		want    bool
+	}{
+		{[]*Mutation{small, small}, 2, false, true},
+		{[]*Mutation{small, large}, 2, false, false},
+		{[]*Mutation{small}, 1, true, false},
+		{[]*Mutation{small}, 1 << 20, false, false},
+	} {
+		commit := &Commit{s: &Engine{}, judge: verifying{yes: c.verify}, Muts: c.muts, Expects: c.expects}
+		if got := commit.brief(); got != c.want {
+			t.Errorf("%d: %v", i, got)
+		}
+	}
 }

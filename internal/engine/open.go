@@ -95,6 +95,7 @@ func (s *Engine) openParts() error {
 		s.History = blob.New(history)
 	}
 	s.flushes.disk, s.flushes.alone = s.Disk.State, s.TestHooks.InTurn
+	s.flushes.expect = func(n int) { s.Log.Expect(n) }
 	if s.Disk.Staging != nil {
 		home := &s.slotDirs.home
 		home.dir = s.Disk.Staging

@@ -137,8 +137,9 @@ func (c *Commit) lock(ctx context.Context) error {
 				return err
 			}
 			if left == nil {
-				c.flushing = true
-				c.s.flushes.begin()
+				if c.flushing = c.brief(); c.flushing {
+					c.s.flushes.begin()
+				}
 				return nil
 			}
 			c.unlock()
@@ -585,7 +586,9 @@ func (c *Commit) settle(ctx context.Context) error {
 		}
 		return c.s.Settler.add(todo)
 	}
-	if err := todo.flush(c.s); err != nil {
+	err := todo.flush(c.s)
+	c.endFlushing()
+	if err != nil {
 		return c.s.Poison(err)
 	}
 	c.keepHeads()

@@ -46,9 +46,11 @@ func (e *WriteError) Unwrap() error { return e.Err }
 // group are the callers that are served together. One of them leads: it waits for the
 // journal lock, and serves all who wait by then.
 type group struct {
-	mu      sync.Mutex
-	waiting []*waiter
-	led     bool
+	mu       sync.Mutex
+	waiting  []*waiter
+	led      bool
+	expected int           // callers that come soon
+	all      chan struct{} // closed when they have; nil: no leader waits for them
 }
 
 // waiter is a caller that waits for its group.
@@ -58,6 +60,40 @@ type waiter struct {
 	wake  chan bool // true: it was served; false: it leads
 	err   error
 	head  uint64
+}
+
+// expectTime limits how long a leader waits for callers that are expected.
+const expectTime = 500 * time.Microsecond
+
+// gather waits for the callers that are expected.
+func (g *group) gather() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.expected == 0 {
+		return
+	}
+	all := make(chan struct{})
+	g.all = all
+	g.mu.Unlock()
+	limit := time.NewTimer(expectTime)
+	defer limit.Stop()
+	select {
+	case <-all:
+	case <-limit.C:
+	}
+	g.mu.Lock()
+	g.expected, g.all = 0, nil
+}
+
+// arrive counts off a caller that may have been expected. g.mu is held.
+func (g *group) arrive() {
+	if g.expected == 0 {
+		return
+	}
+	if g.expected--; g.expected == 0 && g.all != nil {
+		close(g.all)
+		g.all = nil
+	}
 }
 
 // first is when the first of those who wait gives up.
@@ -116,6 +152,7 @@ func (l *Log) join(g *group, b *Batch, run func(g *group, leader *waiter) (serve
 	w := &waiter{batch: b, until: time.Now().Add(l.lockWait()), wake: make(chan bool, 1)}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
+	g.arrive()
 	leads := !g.led
 	g.led = true
 	g.mu.Unlock()
@@ -191,8 +228,17 @@ func (l *Log) Commit(b *Batch) (uint64, error) {
 	return l.join(&l.commits, b, l.commitGroup)
 }
 
+// Expect announces n calls of Commit that will come soon: the next group waits a short
+// while for them, so that they share its flush.
+func (l *Log) Expect(n int) {
+	l.commits.mu.Lock()
+	defer l.commits.mu.Unlock()
+	l.commits.expected += n
+}
+
 // commitGroup writes and flushes the batches of a group.
 func (l *Log) commitGroup(g *group, leader *waiter) []*waiter {
+	g.gather()
 	list := l.writeGroup(g, leader)
 	var last uint64
 	for _, w := range list {

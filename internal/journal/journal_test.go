@@ -190,6 +190,36 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
+// TestExpectedRowsShareAFlush: a commit waits for those that are announced, and is
+// flushed with them. One that does not come delays the others a little, and once.
+func TestExpectedRowsShareAFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowDisk{}
+		l := open(t, simfs.New(), journal.Options{Dir: slow})
+		for _, c := range []struct {
+			expected, come int
+			least          time.Duration
+		}{{4, 4, 300 * time.Microsecond}, {4, 3, 500 * time.Microsecond}, {0, 1, 0}, {1, 1, 0}} {
+			began, flushed := time.Now(), slow.flushes.Load()
+			l.Expect(c.expected)
+			var wg sync.WaitGroup
+			for i := range c.come {
+				wg.Go(func() {
+					time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+					if err := write(l, fmt.Sprint(i), true); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			took, flushes := time.Since(began), slow.flushes.Load()-flushed
+			if took < c.least || took > c.least+300*time.Microsecond || flushes != 1 {
+				t.Errorf("%d of %d came: %v, %d flushes", c.come, c.expected, took, flushes)
+			}
+		}
+	})
+}
+
 // TestFailedFlushPoisons: everybody who waited for it hears of it, every
 // process stops, and opening again copies what is in doubt.
 func TestFailedFlushPoisons(t *testing.T) {

@@ -63,7 +63,7 @@ var mutants = []mutant{
 	{
 		Point: 5, Fault: "the bytes are not durable before the row",
 		File: "internal/engine/flush.go",
-		Old:  "c.s.flushes.do(append(here, foreign...)...) }", New: "c.s.flushes.do(foreign...) }",
+		Old:  "c.s.flushes.doFor(true, append(here, foreign...)) }", New: "c.s.flushes.doFor(true, foreign) }",
 		Run: "TestCrashSweep$",
 	},
 	{
