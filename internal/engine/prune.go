@@ -150,7 +150,7 @@ type Kept struct {
 	sha    string
 	St     fsx.Stat
 	seq    uint64    // of the newest commit that made or replaced it
-	when   time.Time // when it was replaced last
+	when   time.Time // when it was replaced last, at the latest; zero if that is not known
 	rank   int       // how many versions of its path are newer, at least
 	newest bool      // a file should hold it
 	stays  bool      // it is the newest prior version of a path
@@ -308,9 +308,10 @@ func (s *Engine) OverBounds() (b Bounds, err error) {
 // to has its bytes. The rows come oldest first, so the order in which each path
 // had its versions is collected and read backward.
 func (s *Engine) rankKept(objects map[string]*Kept, b *Bounds) error {
-	replaced, newest := map[string][]string{}, map[string]string{}
+	replaced, newest, clock := map[string][]string{}, map[string]string{}, rowClock{now: s.Now()}
 	err := s.Log.SkimPrevious(1, func(rec *journal.Record) error {
 		b.upto = rec.Seq
+		clock.row(rec)
 		switch rec.Kind {
 		case journal.KindCommit, journal.KindObserved, journal.KindConflict, journal.KindAbort:
 		default:
@@ -333,6 +334,7 @@ func (s *Engine) rankKept(objects map[string]*Kept, b *Bounds) error {
 				continue
 			}
 			k.replacedBy(rec, m)
+			clock.set(k)
 			replaced[path] = append(replaced[path], m.PrevSHA256)
 		}
 		return nil
@@ -349,6 +351,40 @@ func (s *Engine) rankKept(objects map[string]*Kept, b *Bounds) error {
 	return nil
 }
 
+// rowClock derives from the times of rows, which are in order, when each was written at
+// the latest. The clock may have been wrong: no row is older than one before it, and none
+// was written in the future.
+type rowClock struct {
+	now, last time.Time
+	ahead     bool    // the current row has a time in the future
+	waiting   []*Kept // replaced by rows with such a time, since the last other row
+}
+
+// row takes the next row.
+func (c *rowClock) row(rec *journal.Record) {
+	t := ParseTime(rec.TS)
+	if c.ahead = t.IsZero() || t.After(c.now); c.ahead {
+		return
+	}
+	if t.After(c.last) {
+		c.last = t
+	}
+	for _, k := range c.waiting {
+		k.when = c.last
+	}
+	c.waiting = nil
+}
+
+// set sets when a version was replaced by the current row. It stays unknown until a later
+// row has a possible time.
+func (c *rowClock) set(k *Kept) {
+	k.when = c.last
+	if c.ahead {
+		k.when = time.Time{}
+		c.waiting = append(c.waiting, k)
+	}
+}
+
 // madeBy notes the row of a commit whose file the version was.
 func (k *Kept) madeBy(seq uint64) {
 	if k.seq == math.MaxUint64 || k.seq < seq {
@@ -359,9 +395,6 @@ func (k *Kept) madeBy(seq uint64) {
 // replacedBy notes the row of a commit that replaced the version, or added to it.
 func (k *Kept) replacedBy(rec *journal.Record, m *journal.Mutation) {
 	k.madeBy(rec.Seq)
-	if t, err := time.Parse(time.RFC3339Nano, rec.TS); err == nil {
-		k.when = t
-	}
 	if m.PaySHA256 != "" && !k.alone {
 		k.into = m.SHA256
 	} else {

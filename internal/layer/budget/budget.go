@@ -38,6 +38,13 @@ type strike struct {
 	Draft  string     `json:"draft,omitempty"` // where the refused draft is
 }
 
+// expired reports whether a count is too old. One that lies further ahead than a count
+// can last is of a clock that was wrong.
+func (k strike) expired(now int64) bool {
+	age, most := now-k.At, int64(MaxAge.Seconds())
+	return age > most || age < -most
+}
+
 // tally is the content of the file. Its generation grows with every new task, so that
 // no process restores the counts of an old one.
 type tally struct {
@@ -104,7 +111,7 @@ func (g *Layer) take(t tally) {
 // merge adopts counts that are newer or higher.
 func (g *Layer) merge(strikes map[string]strike) {
 	for k, v := range strikes {
-		if have, ok := g.strikes[k]; !ok || v.At > have.At || v.At == have.At && v.N > have.N {
+		if have, ok := g.strikes[k]; !ok || have.expired(g.Now().Unix()) || v.At > have.At || v.At == have.At && v.N > have.N {
 			g.strikes[k] = v
 		}
 	}
@@ -127,7 +134,7 @@ func (g *Layer) readTally() tally {
 		return tally{Strikes: map[string]strike{}}
 	}
 	for key, k := range t.Strikes {
-		if age := g.Now().Unix() - k.At; k.N < 1 || age > int64(MaxAge.Seconds()) || age < -int64(MaxAge.Seconds()) {
+		if k.N < 1 || k.expired(g.Now().Unix()) {
 			delete(t.Strikes, key)
 		}
 	}
@@ -213,7 +220,7 @@ func (g *Layer) Exhausted(c Call) *fault.Fault {
 		return nil
 	}
 	k, ok := g.get(g.key(c))
-	if !ok || k.N < g.Budget() || g.Now().Unix()-k.At > int64(MaxAge.Seconds()) || k.State != g.stateOf(c.Paths) {
+	if !ok || k.N < g.Budget() || k.expired(g.Now().Unix()) || k.State != g.stateOf(c.Paths) {
 		return nil
 	}
 	class := k.Detail.Class()
@@ -239,7 +246,7 @@ func (g *Layer) Strike(c Call, e *fault.Fault) int {
 	now.Draft, _ = e.Context["draft_ref"].(string)
 	count := func() {
 		g.follow()
-		if k, ok := g.strikes[key]; ok && k.State == now.State && k.Detail == now.Detail && now.At-k.At <= int64(MaxAge.Seconds()) {
+		if k, ok := g.strikes[key]; ok && k.State == now.State && k.Detail == now.Detail && !k.expired(now.At) {
 			now.N = min(k.N+1, budget)
 		}
 		g.strikes[key] = now

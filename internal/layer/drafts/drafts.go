@@ -156,6 +156,7 @@ func (l *Layer) trim(incoming string, room int64) error {
 	}
 	now := stamp.Text(l.Now())
 	for _, d := range list {
+		l.correct(dir, &d)
 		if d.DraftRef == incoming || d.ExpiresAt > now && sum <= MaxTotal && left <= MaxCount {
 			continue
 		}
@@ -166,6 +167,19 @@ func (l *Layer) trim(incoming string, room int64) error {
 		left--
 	}
 	return nil
+}
+
+// correct has a draft that a wrong clock lets expire too late expire as if it were kept
+// now. If that cannot be written, the next call does.
+func (l *Layer) correct(dir fsx.Dir, d *Facts) {
+	now := l.Now().UTC()
+	if d.ExpiresAt <= stamp.Text(now.Add(MaxAge)) {
+		return
+	}
+	d.CreatedAt, d.ExpiresAt = stamp.Text(now), stamp.Text(now.Add(MaxAge))
+	if data, err := json.Marshal(d); err == nil {
+		durable.WriteFile(dir, d.DraftRef+FactsSuffix, data, 0o600)
+	}
 }
 
 // Remove removes a draft, its facts first: Sweep removes bytes without facts.

@@ -170,7 +170,7 @@ func (l *Layer) Calls() (w Watched) {
 		w = Watched{}
 	}
 	now := l.Now()
-	w.Open = slices.DeleteFunc(w.Open, func(c OpenCall) bool { return now.Sub(c.Since) > callAge })
+	w.Open = slices.DeleteFunc(w.Open, func(c OpenCall) bool { return now.Sub(c.Since).Abs() > callAge }) // ahead: of a clock that was wrong
 	return w
 }
 
@@ -227,10 +227,10 @@ func (l *Layer) First(call, event string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	oldest := l.Now().Add(-eventAge).UnixNano()
+	now := l.Now()
 	for _, name := range names {
 		st, err := dir.Lstat(name)
-		if err == nil && (st.Mtime < oldest || name != mine && strings.HasPrefix(name, prefix)) {
+		if err == nil && (now.Sub(time.Unix(0, st.Mtime)).Abs() > eventAge || name != mine && strings.HasPrefix(name, prefix)) {
 			dir.Remove(name)
 		}
 	}
