@@ -5,7 +5,10 @@ package dirwatch
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -80,8 +83,8 @@ func (d *Watcher) signal() {
 
 // Watch sets the directories that are watched, by their paths from the root, "" for the
 // root itself. It returns how many were not watched before, and how many the system
-// does not watch. Changes in the former since they were last read may be missed. Watch
-// must not be called concurrently.
+// does not watch. Changes in the former since they were last read may be missed. One that
+// was removed since counts as a change. Watch must not be called concurrently.
 func (d *Watcher) Watch(dirs []string) (added, unwatched int) {
 	d.mu.Lock()
 	gone := d.gone
@@ -105,11 +108,14 @@ func (d *Watcher) Watch(dirs []string) (added, unwatched int) {
 			d.set(dir, false)
 		}
 	}
-	for dir := range want {
+	for _, dir := range slices.Sorted(maps.Keys(want)) { // the root before the others
 		if d.dirs[dir] {
 			continue
 		}
-		if err := d.w.Add(dir); err != nil {
+		if err := d.w.Add(dir); errors.Is(err, fs.ErrNotExist) && d.dirs[d.root] {
+			d.signal()
+			continue
+		} else if err != nil {
 			unwatched++
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestLostEvents(t *testing.T) {
 	testbed.NoErr(t, os.Mkdir(filepath.Join(root, "a"), 0o755))
 	d := testbed.Must(New(root))(t)
 	defer d.Close()
-	added, unwatched := d.Watch([]string{"", "a", "not there"})
+	added, unwatched := d.Watch([]string{"", "a", strings.Repeat("x", 300)})
 	testbed.Require(t, added == 2 && unwatched == 1, "%v %v", added, unwatched)
 	added, unwatched = d.Watch([]string{"", "a"})
 	testbed.Require(t, added == 0 && unwatched == 0, "%v %v", added, unwatched)
@@ -38,6 +39,26 @@ func TestLostEvents(t *testing.T) {
 	testbed.Expect(t, added == 2, "%v", added)
 	testbed.NoErr(t, os.WriteFile(filepath.Join(root, "a", "f"), nil, 0o644))
 	waits(t, d)
+}
+
+// TestADirectoryThatIsGone: one that was removed since it was found is not one that the
+// system does not watch. It wakes the waiting caller, who looks again. When the root is
+// gone, none is watched.
+func TestADirectoryThatIsGone(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	testbed.NoErr(t, os.Mkdir(root, 0o755))
+	d := testbed.Must(New(root))(t)
+	defer d.Close()
+	added, unwatched := d.Watch([]string{"", "gone"})
+	testbed.Require(t, added == 1 && unwatched == 0, "%v %v", added, unwatched)
+	waits(t, d)
+	testbed.NoErr(t, os.Rename(root, root+" moved"))
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // until the event has come
+		if _, unwatched = d.Watch([]string{"", "gone"}); unwatched == 2 {
+			break
+		}
+		testbed.Require(t, !time.Now().After(end), "%d directories are not watched", unwatched)
+	}
 }
 
 // TestADirectoryThatIsAnother: one that was removed and made again is watched
