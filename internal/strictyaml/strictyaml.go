@@ -10,12 +10,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/scanner"
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/resilientwrite/resilientwrite/internal/visible"
@@ -90,6 +91,9 @@ const (
 	// maxMoves bounds the empty values times the tokens: for each empty value
 	// the parser moves the tokens after it.
 	maxMoves = 1 << 30
+	// maxTokens bounds the tokens, each of which takes about 600 bytes until the
+	// text has been read.
+	maxTokens = 1 << 19
 	// maxMarked bounds the keys that are marked with ?. A mapping that has one
 	// is not given to the parser in pieces.
 	maxMarked = 256
@@ -148,7 +152,10 @@ func (r *reader) read() (root *Node) {
 	if !strings.HasSuffix(r.text, "\n") {
 		r.text += "\n" // the scanner drops a tag at the very end
 	}
-	tokens := lexer.Tokenize(r.text)
+	tokens := r.tokenize()
+	if len(r.problems) > 0 {
+		return nil
+	}
 	r.cover(tokens)
 	w := walk{r: r, split: true, runs: make([]run, 1), anchors: map[string]bool{}}
 	if w.all(tokens); len(r.problems) > 0 {
@@ -158,12 +165,30 @@ func (r *reader) read() (root *Node) {
 	return t.document(tokens, w.runs)
 }
 
+// tokenize returns the tokens of the text, unless there are too many.
+func (r *reader) tokenize() (tokens token.Tokens) {
+	var s scanner.Scanner
+	s.Init(r.text)
+	for {
+		list, err := s.Scan()
+		if err == io.EOF {
+			return tokens
+		}
+		if tokens.Add(list...); len(tokens) > maxTokens {
+			r.add(r.at(tokens[maxTokens]), Unread, "too many values to read them all in good time; the text is not checked", "")
+			return nil
+		}
+	}
+}
+
 // check refuses characters that YAML does not allow unescaped, and texts that
-// keep the scanner busy. With Any, which does not return values, these are
+// keep the scanner busy. With Any, which does not return values, the latter are
 // changed instead; the places of all characters stay.
 func (r *reader) check() {
 	if r.profile.Any {
-		r.calm()
+		if r.noControl(); len(r.problems) == 0 {
+			r.calm()
+		}
 		return
 	}
 	at, angles, tabs, blank := place{1, 1}, 0, 0, 0
@@ -174,7 +199,7 @@ func (r *reader) check() {
 		case c == '\r':
 			r.add(at, Syntax, "a carriage return without a line feed", "end lines with LF or CRLF")
 		case !r.printable(c):
-			r.add(at, Syntax, fmt.Sprintf("the control character %U must be escaped in double quotes", c), "")
+			r.control(at, c)
 		}
 		if c != '<' {
 			angles = 0
@@ -201,6 +226,30 @@ func (r *reader) check() {
 	}
 }
 
+// noControl refuses the first character that no YAML may hold anywhere. Others that are
+// not printable may be in quotes.
+func (r *reader) noControl() {
+	at := strings.IndexFunc(r.text, func(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' })
+	if at < 0 {
+		return
+	}
+	where := place{1, 1}
+	for _, c := range lineFeeds(r.text[:at]) {
+		where = where.after(c)
+	}
+	r.control(where, rune(r.text[at]))
+}
+
+// control reports a character that must be written in another way.
+func (r *reader) control(at place, c rune) {
+	r.add(at, Syntax, fmt.Sprintf("the control character %U must be escaped in double quotes", c), "")
+}
+
+// lineFeeds ends all lines with LF.
+func lineFeeds(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+}
+
 // printable reports whether a character may be there unescaped. A document
 // without references, a policy, has none that an editor takes for a line end.
 func (r *reader) printable(c rune) bool {
@@ -218,7 +267,7 @@ func (r *reader) printable(c rune) bool {
 // except before the text of a line, and fewer blank lines. After a tab in double
 // quotes the scanner miscounts the lines.
 func (r *reader) calm() {
-	text := strings.ReplaceAll(strings.ReplaceAll(r.text, "\r\n", "\n"), "\r", "\n")
+	text := lineFeeds(r.text)
 	out := make([]byte, 0, len(text))
 	number, blank := 0, 0
 	for line := range strings.Lines(text) {

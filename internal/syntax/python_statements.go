@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
 	"sync"
@@ -36,6 +37,10 @@ type pyChecker struct {
 }
 
 func inspectPython(t *text) {
+	if at := bytes.IndexByte(t.src, 0); at >= 0 {
+		t.errorAt(at, "a NUL byte, which no Python source may hold; write it as \\0 in a string")
+		return
+	}
 	s := &pyScanner{t: t, src: string(t.src)}
 	c := &pyChecker{pyScanner: s, levels: []pyLevel{{}}, decorator: -1}
 	for {

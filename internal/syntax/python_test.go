@@ -77,6 +77,7 @@ func TestPythonErrors(t *testing.T) {
 
 func TestPythonStatementErrors(t *testing.T) {
 	reject(t, "python",
+		badCase{"a = 'b'\nc = '\x00'  # d\n", 2, 6, "a NUL byte"},
 		badCase{"return 1\n", 1, 1, "outside of a function"},
 		badCase{"class A:\n    return\n", 2, 5, "outside of a function"},
 		badCase{"if a:\n    break\n", 2, 5, "outside of a loop"},

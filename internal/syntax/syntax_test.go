@@ -95,6 +95,29 @@ func TestDeclaredEncoding(t *testing.T) {
 	warn(t, "python", badCase{"# coding: shift_jis\ns = '\x83\x5c'\n", 1, 1, "declares the encoding shift-jis"})
 }
 
+// TestMessagesAreBounded: no message repeats a text of any length.
+func TestMessagesAreBounded(t *testing.T) {
+	long := strings.Repeat("9", 100_000)
+	for format, texts := range map[string][]string{
+		"toml":     {"a=" + long, "a=1e" + long, "a=\"\\" + long, long + long, "[" + long},
+		"json":     {`{"` + long + `":1,"` + long + `":2}`, long + "x"},
+		"yaml":     {long + ": 1\n" + long + ": 2\n", "a: *" + long, "!<" + long, "a: \"\\x" + long},
+		"xml":      {"<" + long + ">", "<a" + long + "></b" + long + ">", "<a>&" + long + ";</a>"},
+		"python":   {"class " + long, long + "a" + long, "if x:\nelse " + long},
+		"go":       {"package " + long, "package p\nimport " + long},
+		"latex":    {"\\begin{" + long + "}", "\\begin{a}\\end{" + long + "}"},
+		"markdown": {"---\n" + long + ": 1\n" + long + ": 2\n---\n"},
+	} {
+		for i, text := range texts {
+			for _, p := range Check(format, []byte(text)).Problems {
+				if len(p.Message) > 600 {
+					t.Errorf("%s, text %d: a message of %d bytes: %.200s", format, i, len(p.Message), p.Message)
+				}
+			}
+		}
+	}
+}
+
 func TestAtMostAHundredProblems(t *testing.T) {
 	many := strings.Repeat("NaN\n", 150)
 	r := Check("jsonl", []byte(many))

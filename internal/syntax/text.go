@@ -5,11 +5,16 @@ import (
 	"slices"
 	"sort"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
-// maxProblems bounds a report: its reader repairs the first few problems
-// and checks again.
-const maxProblems = 100
+// Bounds of a report: its reader repairs the first few problems and checks again. The
+// message of a library may quote the text.
+const (
+	maxProblems = 100
+	maxMessage  = 500 // bytes
+)
 
 // finding is a problem at a byte offset, before its line and column are known.
 type finding struct {
@@ -37,7 +42,7 @@ type findings struct {
 func (f *findings) add(offset int, format string, args ...any) {
 	f.total++
 	if len(f.kept) < maxProblems {
-		f.kept = append(f.kept, finding{offset, fmt.Sprintf(format, args...)})
+		f.kept = append(f.kept, finding{offset, visible.Cut(fmt.Sprintf(format, args...), maxMessage)})
 	}
 }
 

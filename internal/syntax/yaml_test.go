@@ -79,6 +79,16 @@ func TestYAMLLimits(t *testing.T) {
 	accept(t, "yaml", strings.Repeat("- name: x\n  empty:\n  list: [a, b]\n", 4000))
 }
 
+// TestYAMLOfTooManyTokensIsNotRead: the library needs hundreds of bytes for each token. A
+// document with too many is valid as far as is known, and the others are checked.
+func TestYAMLOfTooManyTokensIsNotRead(t *testing.T) {
+	r := Check("yaml", []byte("a: 1\n---\n["+strings.Repeat("1,", 1<<18)+"]\n---\nb: ]\n"))
+	if r.Valid || len(r.Problems) != 2 || r.Problems[0].Severity != Warning || r.Problems[0].Line != 3 || !strings.Contains(r.Problems[0].Message, "not checked") || r.Problems[1].Line != 5 {
+		t.Error(r)
+	}
+	accept(t, "yaml", "["+strings.Repeat("1,", 1<<17)+"]\n")
+}
+
 // TestYAMLShape covers what the parser of the library lets pass.
 func TestYAMLShape(t *testing.T) {
 	reject(t, "yaml",
@@ -109,6 +119,9 @@ func TestYAMLShape(t *testing.T) {
 		badCase{"a: | text\n  b\n", 1, 4, ""},
 		badCase{"a: >x\n  b\n", 1, 4, ""},
 		badCase{"%YAML 1.2\na: 1\n", 1, 1, ""},
+		badCase{"a: b\x00c\n", 1, 5, "the control character U+0000 must be escaped"},
+		badCase{"a: 1\r\rb: \"\x1b\"\n", 3, 5, "the control character U+001B must be escaped"},
+		badCase{"a: 1\n---\n# é\x07\n", 3, 4, "the control character U+0007 must be escaped"},
 	)
 	accept(t, "yaml", "a: \"b\tc\"\nd: 'e\tf'\ng: h\ti\n",
 		":\n", "- - a\n  - b\n-\n  - c\n", "a:\n- b\n- c: d\n  e: f\ng: h\n", "{a: [b, {c: d}], e, ? f : g, \"h\":i, }\n",
@@ -117,7 +130,7 @@ func TestYAMLShape(t *testing.T) {
 		"&a b: &c d\n*a : *c\n", "a: &b\n  c: *b\n", "&a\nb: 1\n", "!!map {a: !<b> c, d: !e f}\n", "- &a\n- !b\n- !b &c d\n- *a\n",
 		"# a\n%YAML 1.2\n# b\n---\na: 1\n...\n%TAG ! x:\n---\nb: 2\n", "a: 1\n# b\n%TAG ! x:\n--- !c\n- d\n", "--- a\n%b\n", "a: http://b:c/d?e,f#g[h]{i}\n",
 		"a: -1\nb: ?c\nd: :e\nf: [-1, :g, h:i]\n", "\"a\": b\n'c' : d\n? \"e\n  f\"\n: g\n", "a: b # c\n # d\ne: f\n", "a: '#b'\nc: d#e\n", "- a: b\n  c:\n  - d\n- e\n",
-		"a: \"\\0\\a\\b\\t\\n\\v\\f\\r\\e\\ \\\"\\/\\\\\\N\\_\\L\\P\\x41\\u00e9\\U0001f600\\\n  b\"\n", "a: <<<<<<< b\n", "a: &x {b: 1}\nc:\n  <<: *x\n",
+		"a: \"\x7f\u0080\u0085\ufeff\"\n", "a: \"\\0\\a\\b\\t\\n\\v\\f\\r\\e\\ \\\"\\/\\\\\\N\\_\\L\\P\\x41\\u00e9\\U0001f600\\\n  b\"\n", "a: <<<<<<< b\n", "a: &x {b: 1}\nc:\n  <<: *x\n",
 	)
 	// Where lines end with a lone CR, the documents are not cut apart.
 	accept(t, "yaml", "a: 1\r---\rb: [\rc]\r")
