@@ -46,10 +46,13 @@ const (
 const maxGrowth = 256 << 20
 
 // What one call may ask for. For each edit the text, as the edits before it
-// left it, is gone through once.
+// left it, is gone through once, and each match counts as some bytes more.
 const (
 	MaxEdits = 4096    // edits
 	MaxWork  = 1 << 30 // bytes gone through
+
+	matchWork = 32
+	placeWork = 4 * matchWork // of a match whose place is kept
 )
 
 var maxWork int64 = MaxWork // tests make it smaller
@@ -113,7 +116,7 @@ func (f *Failure) Fault() *fault.Fault {
 	case f.Reason == InsufficientMatches, f.Reason == TooManyMatches:
 		e.Hintf("old occurs %d times, on lines %s; correct count", f.Matches, lines)
 	case f.Reason == TooMuchWork:
-		e.Hintf("a call has at most %d edits, and the number of edits times the size of the file is at most %d; send them in several calls", MaxEdits, int64(MaxWork))
+		e.Hintf("a call has at most %d edits, at most %d matches, and the number of edits times the size of the file is at most %d; send them in several calls, or let a program make them", MaxEdits, MaxWork/matchWork, int64(MaxWork))
 	case f.Reason == NotUTF8 && len(f.Encodings) > 0:
 		e.Hintf("the file is not UTF-8 and could be %s; name its encoding with encoding", strings.Join(f.Encodings, " or ")).With("choices", f.Encodings)
 	case f.Reason == NotEncodable && f.Char != 0:
@@ -207,7 +210,12 @@ func (a *apply) decoded(c *charset, d decoding, edits []Edit) (Result, error) {
 		if a.work += int64(len(text)); a.work > maxWork {
 			return Result{}, &Failure{Edit: i + 1, Reason: TooMuchWork}
 		}
-		next, places, f := edits[i].apply(text, limit)
+		each := int64(placeWork)
+		if same {
+			each = matchWork
+		}
+		next, places, n, f := edits[i].apply(text, limit, int((maxWork-a.work)/each), !same)
+		a.work += int64(n) * each
 		if f == nil && same {
 			out.Content = next
 		} else if f == nil {
@@ -223,7 +231,7 @@ func (a *apply) decoded(c *charset, d decoding, edits []Edit) (Result, error) {
 			out.clear = out.clear && (p.start == 0 || text[p.start-1] < utf8.RuneSelf)
 		}
 		text = next
-		out.Replacements += len(places)
+		out.Replacements += n
 	}
 	if same {
 		out.Encoding = ""
@@ -258,8 +266,9 @@ func check(edits []Edit) *Failure {
 // A place is a match, and what took its place.
 type place struct{ start, end, newStart, newEnd int }
 
-// apply makes one edit of a text. The result has at most limit bytes.
-func (e *Edit) apply(content []byte, limit int) ([]byte, []place, *Failure) {
+// apply makes one edit of a text, and returns the places of the matches if keep is set,
+// and their number. The result has at most limit bytes; there are at most most matches.
+func (e *Edit) apply(content []byte, limit, most int, keep bool) (out []byte, places []place, total int, _ *Failure) {
 	body := bytes.TrimPrefix(content, byteOrderMark)
 	mark := content[:len(content)-len(body)]
 	crlf := bytes.Contains(body, []byte("\r\n"))
@@ -274,33 +283,37 @@ func (e *Edit) apply(content []byte, limit int) ([]byte, []place, *Failure) {
 		if total == 0 && len(body) <= maxClosest {
 			f.Closest = closest(body, e.Old)
 		}
-		return nil, nil, f
+		return nil, nil, 0, f
+	}
+	if total > most {
+		return nil, nil, 0, fail(TooMuchWork)
 	}
 
 	p := newPatch(e, body, crlf)
 	// A match may have a CRLF for each line feed of Old.
 	least := len(content) + total*(len(p.text)-len(e.Old)-strings.Count(e.Old, "\n"))
 	if least > limit {
-		return nil, nil, fail(ResultTooLarge)
+		return nil, nil, 0, fail(ResultTooLarge)
 	}
-	out := append(make([]byte, 0, max(least, len(content))), mark...)
-	places := make([]place, total)
+	out = append(make([]byte, 0, max(least, len(content))), mark...)
 	done := 0
-	for i := range places {
+	for range total {
 		start, end, _ := s.after(body, done)
 		out = append(out, body[done:start]...)
 		from := len(out)
 		out = p.appendTo(out, body[start:end])
-		places[i] = place{len(mark) + start, len(mark) + end, from, len(out)}
+		if keep {
+			places = append(places, place{len(mark) + start, len(mark) + end, from, len(out)})
+		}
 		if done = end; len(out)+len(body)-done > limit {
-			return nil, nil, fail(ResultTooLarge)
+			return nil, nil, 0, fail(ResultTooLarge)
 		}
 	}
 	out = append(out, body[done:]...)
 	if bytes.Equal(out, content) {
-		return nil, nil, fail(NoChange)
+		return nil, nil, 0, fail(NoChange)
 	}
-	return out, places, nil
+	return out, places, total, nil
 }
 
 // lineNumbers turns ascending positions into line numbers.

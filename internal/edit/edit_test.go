@@ -194,7 +194,7 @@ func TestNoSharing(t *testing.T) {
 // and a context that is done ends them at the next edit.
 func TestWorkOfEditsIsBounded(t *testing.T) {
 	defer func(n int64) { maxWork = n }(maxWork)
-	maxWork = 100 << 10
+	maxWork = 3 << 20
 	var list []Edit
 	for range 12 { // to 4 KiB
 		list = append(list, Edit{Old: "a", New: "aa", Count: -1})
@@ -209,6 +209,25 @@ func TestWorkOfEditsIsBounded(t *testing.T) {
 	cancel()
 	if _, _, err := edited(ctx, []byte("a"), list); err != context.Canceled {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestMatchesOfEditsAreBounded: edits that double a text of one letter end before there are
+// more matches than memory.
+func TestMatchesOfEditsAreBounded(t *testing.T) {
+	defer func(n int64) { maxWork = n }(maxWork)
+	maxWork = 1 << 20
+	double := slices.Repeat([]Edit{{Old: "a", New: "aa", Count: -1}}, 40)
+	for name, content := range map[string]string{"UTF-8": "a", "Latin-1": "a\xe9"} {
+		_, err := Apply(context.Background(), []byte(content), double, "")
+		f, ok := err.(*Failure)
+		most := 15 // 2 to the 14th matches of 32 bytes each, and those before
+		if name != "UTF-8" {
+			most = 13
+		}
+		if !ok || f.Reason != TooMuchWork || f.Edit < 10 || f.Edit > most+1 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
