@@ -464,6 +464,7 @@ func TestEraseSweep(t *testing.T) {
 			spread(t, s, secret)
 			compact(t, s, admin.CompactRequest{KeepRows: none()})
 			write(t, s, "clean.txt", "clean 3\n", rw.ModeOverwrite)
+			addSecret(t, s, "added.txt", secret)
 		},
 		disk: func(fs *simfs.FS) { strangers(fs, secret) },
 		run: func(s *rw.Store) error {
@@ -471,7 +472,7 @@ func TestEraseSweep(t *testing.T) {
 		},
 		same: func(t *testing.T, s *rw.Store) string {
 			all := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
-			text := allHistory(t, s, "clean.txt", "b.txt")
+			text := allHistory(t, s, "clean.txt", "b.txt") + beginnings(t, s, "added.txt")
 			for _, e := range all.Entries {
 				if e.Path != "after.txt" {
 					text += fmt.Sprintln(e.Seq, e.Op, e.SHA256, strings.Count(e.Path, "/"))
@@ -481,6 +482,58 @@ func TestEraseSweep(t *testing.T) {
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { nowhere(t, fs.Tree(), secret) },
 	}.sweeps(t, 61)
+}
+
+// addSecret makes a file by adding to it, the secret between other lines, and then cleans it.
+func addSecret(t *testing.T, s *rw.Store, path, secret string) {
+	t.Helper()
+	write(t, s, path, "one\n", rw.ModeCreate)
+	for _, line := range []string{"two\n", secret + "\n", "four\n"} {
+		write(t, s, path, line, rw.ModeAppend)
+	}
+	write(t, s, path, "one\ntwo\nfour\n", rw.ModeOverwrite)
+}
+
+// beginnings are the contents of the first two versions of such a file.
+func beginnings(t *testing.T, s *rw.Store, path string) string {
+	t.Helper()
+	list := must(s.History(background, rw.HistoryRequest{Path: path}))(t).Versions
+	length(t, list, 5, "versions")
+	text := ""
+	for _, v := range list[3:] {
+		text += string(must(s.Read(background, rw.ReadRequest{Path: path, Version: v.Version}))(t, "version ", v.Rev).Content) + "."
+	}
+	return text
+}
+
+// TestEraseKeepsWhatWasAddedTo: history has the states before an append as the beginning of
+// the one after it. If that is erased, those without the secret stay.
+func TestEraseKeepsWhatWasAddedTo(t *testing.T) {
+	t.Parallel()
+	secret, long := leaked(), strings.Repeat("0123456789abcdef\n", 80<<10)
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncOff} {
+		dir := workspace(t)
+		s := open(t, dir, &rw.Options{Sync: level, Gate: rw.Gate{Mode: rw.GateAdvise}})
+		addSecret(t, s, "small.txt", secret)
+		write(t, s, "large.txt", long, rw.ModeCreate)
+		write(t, s, "large.txt", secret, rw.ModeAppend) // in place
+		must(s.Delete(background, rw.DeleteRequest{Path: "large.txt"}))(t)
+		write(t, s, "by hash.txt", "first\n", rw.ModeCreate)
+		write(t, s, "by hash.txt", "two\n", rw.ModeAppend)
+		write(t, s, "by hash.txt", "three\n", rw.ModeOverwrite)
+		erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
+		erase(t, s, admin.EraseRequest{SHA256: digest(hash("first\ntwo\n"))})
+		nowhere(t, realTree(t, dir), secret)
+		equal(t, beginnings(t, s, "small.txt"), "one\ntwo\n.one\n.", level)
+		for path, want := range map[string][]bool{"small.txt": {true, false, false, true, true}, "large.txt": {true, false, true}, "by hash.txt": {true, false, true}} {
+			list := must(s.History(background, rw.HistoryRequest{Path: path}))(t).Versions
+			require(t, len(list) == len(want), "%s: %d versions", path, len(list))
+			for i, v := range list {
+				expect(t, v.Available == want[i] && v.Erased != want[i], "%s at %s: version %d: available %v, erased %v", path, level, v.Rev, v.Available, v.Erased)
+			}
+		}
+		check(t, s, true)
+	}
 }
 
 // TestEraseInLargeData: checkpoint data in a separate file, and a large object, are

@@ -42,8 +42,12 @@ func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
 		switch {
 		case heir == nil:
 			return nil, 0, s.NotKept(at.M.SHA256)
-		case moved:
-			return s.MovedContent(heir.Seq, at.Path, v.M.Bytes)
+		case moved: // or deleted
+			r, have, err := s.MovedContent(heir.Seq, at.Path, v.M.Bytes)
+			if gone := s.NotKept(at.M.SHA256); err != nil && gone.Context["erased"] == true {
+				err = gone
+			}
+			return r, have, err
 		}
 		at = heir
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -546,12 +548,75 @@ func (e *eraser) versions(ctx context.Context) error {
 	if err != nil || len(shas) == 0 {
 		return err
 	}
+	if err := e.keepBeginnings(ctx, shas); err != nil {
+		return err
+	}
 	err = e.carry(ctx)
 	e.out.Versions = append(e.out.Versions, shas[:min(len(shas), maxNamed-len(e.out.Versions))]...)
 	if err != nil || e.DryRun {
 		return err
 	}
 	return e.Engine.History.Erase(shas)
+}
+
+// keepBeginnings keeps the states before appends that history only has as the beginning of
+// versions that are to be erased, unless they are to be erased too.
+func (e *eraser) keepBeginnings(ctx context.Context, shas []string) error {
+	if e.DryRun {
+		return nil
+	}
+	type added struct {
+		before, after string
+		bytes         int64 // of the former
+	}
+	var list []added
+	err := e.Engine.Log.SkimPrevious(1, func(rec *journal.Record) error {
+		for i := range rec.Muts {
+			if m := &rec.Muts[i]; m.Class == "" && m.PaySHA256 != "" && m.PrevSHA256 != "" {
+				list = append(list, added{m.PrevSHA256, m.SHA256, m.PrevBytes})
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	in, kept := map[string]string{}, map[string]bool{} // by hash: the version that begins with it; it need not be looked at
+	for _, sha := range shas {
+		in[sha] = sha
+	}
+	for _, a := range slices.Backward(list) {
+		whole, goes := in[a.after]
+		if _, known := in[a.before]; !goes || known || e.Engine.History.Has(a.before) || a.before == e.sha {
+			continue
+		}
+		if in[a.before] = whole; kept[a.after] {
+			kept[a.before] = true
+		} else if kept[a.before], err = e.keepBeginning(whole, a.before, a.bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepBeginning makes the first bytes of a version one of their own, unless they contain the
+// secret or are not those that the journal knows.
+func (e *eraser) keepBeginning(whole, sha string, size int64) (kept bool, err error) {
+	f, err := e.Engine.History.Open(whole)
+	if err != nil {
+		return false, ignoreAbsent(err)
+	}
+	defer f.Close()
+	if e.n != nil {
+		if hit, err := e.n.In(io.NewSectionReader(f, 0, size)); hit || err != nil {
+			return false, err
+		}
+	}
+	err = e.Engine.Keep([]engine.Bytes{{SHA: sha, Size: size, From: io.NewSectionReader(f, 0, size)}})
+	if errors.Is(err, blob.ErrDamaged) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // scratch erases the objects of the scratchpad whose bytes, labels or notes hold the
