@@ -1,7 +1,7 @@
 //go:build linux
 
-// Stress runs several processes on one workspace, and an editor that does not use the
-// store. It kills and stops the processes at random, fills the disk, and then checks
+// Package stress runs several processes on one workspace, and an editor that does not use
+// the store. It kills and stops the processes at random, fills the disk, and then checks
 // the remaining files against the result of each call:
 //
 //   - the result of every acknowledged write is the content of a file or a
@@ -12,10 +12,10 @@
 //   - a call says that a file changed during the write only when the editor
 //     changed that file meanwhile.
 //
-// It prints its counts and fails below -writes, -saves and -kills.
+// It logs its counts and fails below -writes, -saves and -kills.
 //
-//	go run ./internal/stress -time 2m
-package main
+//	go test ./internal/stress -v -timeout 0 -args -time 2m -writes 10000 -saves 2000 -kills 50
+package stress
 
 import (
 	"context"
@@ -29,11 +29,14 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var (
-	length  = flag.Duration("time", 2*time.Minute, "how long the processes run")
+	length  = flag.Duration("time", time.Second, "how long the processes run")
 	procs   = flag.Int("procs", 4, "processes that write")
 	threads = flag.Int("threads", 4, "writers in each process")
 	editors = flag.Int("editors", 2, "editors")
@@ -43,50 +46,46 @@ var (
 	caps    = flag.Bool("caps", false, "keep few versions: only the newest of each file is checked")
 	full    = flag.Bool("full", false, "fill the disk at times; needs a place of its own with -dir")
 	dir     = flag.String("dir", "", "workspace; default: a temporary directory")
-	killing = flag.Duration("kill", time.Second, "mean time between two kills; 0 for none")
-	writes  = flag.Int("writes", 10000, "least number of acknowledged writes")
-	saves   = flag.Int("saves", 2000, "least number of saves of the editor")
-	kills   = flag.Int("kills", 50, "least number of kills")
+	killing = flag.Duration("kill", 200*time.Millisecond, "mean time between two kills; 0 for none")
+	writes  = flag.Int("writes", 1, "least number of acknowledged writes")
+	saves   = flag.Int("saves", 1, "least number of saves of the editor")
+	kills   = flag.Int("kills", 0, "least number of kills")
 	worker  = flag.Int("worker", -1, "run as a writing process")
 	logs    = flag.String("logs", "", "directory of the logs")
 	round   = flag.Int("round", 0, "how often this process was started before")
 )
 
-func main() {
-	log.SetFlags(0)
+func TestMain(m *testing.M) {
 	flag.Parse()
 	if *worker >= 0 {
 		runWorker(*dir, *logs, *worker, *round)
 		return
 	}
-	fmt.Printf("seed %d\n", *seed)
+	os.Exit(m.Run())
+}
+
+// TestStress keeps the workspace and the logs of a run that failed.
+func TestStress(t *testing.T) {
 	ws := *dir
-	if ws == "" {
-		tmp, err := os.MkdirTemp("", "rw-stress-")
-		must(err)
-		ws = filepath.Join(tmp, "ws")
-		*logs = filepath.Join(tmp, "logs")
-		defer os.RemoveAll(tmp)
+	for name, place := range map[string]*string{"ws": &ws, "logs": logs} {
+		if *place == "" {
+			*place = filepath.Join(testbed.Must(os.MkdirTemp("", "rw-stress-"))(t), name)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Log("kept in", *place)
+				} else {
+					os.RemoveAll(filepath.Dir(*place))
+				}
+			})
+		}
+		testbed.NoErr(t, os.MkdirAll(*place, 0o755))
 	}
-	if *logs == "" {
-		tmp, err := os.MkdirTemp("", "rw-stress-logs-")
-		must(err)
-		*logs = tmp
-		defer os.RemoveAll(tmp)
-	}
-	must(os.MkdirAll(ws, 0o755))
-	must(os.MkdirAll(*logs, 0o755))
-	must(writePolicy(ws))
+	testbed.NoErr(t, writePolicy(ws))
 	c := &crew{ws: ws, rng: rand.New(rand.NewPCG(*seed, 1))}
 	c.run()
 	v := check(ws, *logs)
 	v.kills, v.stops, v.fills = c.kills, c.stops, c.fills
-	if v.report() {
-		if *dir == "" { // keep what failed
-			log.Fatalf("the workspace and the logs are in %s", filepath.Dir(ws))
-		}
-		os.Exit(1)
-	}
+	v.report(t)
 }
 
 func must(err error) {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package stress
 
 import (
 	"context"
@@ -12,10 +12,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // verdict is the counts and findings of the check.
@@ -289,36 +291,26 @@ func (v *verdict) once() {
 // names are what two problems of one kind differ in.
 var names = regexp.MustCompile(`\[[^]]*\]|\S*[0-9]\S*`)
 
-// report prints counts and problems and reports whether the run failed.
-func (v *verdict) report() (failed bool) {
-	fmt.Printf("%d calls, %d acknowledged, %d refused with effect none, %d of unknown effect\n", v.calls, v.writes, v.refused, v.unknown)
-	fmt.Printf("%d saves of the editor, %d kills, %d stops, %d times a full disk\n", v.saves, v.kills, v.stops, v.fills)
-	fmt.Printf("%d contents went with what was appended to them, which the editor replaced; %d were asked for by name\n", v.along, v.asked)
-	fmt.Printf("verbs %v\nreasons %v\n", v.verbs, v.reasons)
+// report logs the counts and reports the problems.
+func (v *verdict) report(t *testing.T) {
+	t.Logf("seed %d: %d calls, %d acknowledged, %d refused with effect none, %d of unknown effect", *seed, v.calls, v.writes, v.refused, v.unknown)
+	t.Logf("%d saves of the editor, %d kills, %d stops, %d times a full disk", v.saves, v.kills, v.stops, v.fills)
+	t.Logf("%d contents went with what was appended to them, which the editor replaced; %d were asked for by name", v.along, v.asked)
+	t.Logf("verbs %v, reasons %v", v.verbs, v.reasons)
 	for _, count := range []struct {
 		what        string
 		have, least int
 	}{{"writes", v.writes, *writes}, {"saves", v.saves, *saves}, {"kills", v.kills, *kills}} {
-		if count.have < count.least {
-			v.fault("only %d %s, at least %d are needed", count.have, count.what, count.least)
-		}
+		testbed.Expect(t, count.have >= count.least, "only %d %s, at least %d are needed", count.have, count.what, count.least)
 	}
 	kinds := map[string]int{}
 	for _, p := range v.problems {
 		kinds[names.ReplaceAllString(p, "…")]++
 	}
-	for kind, n := range kinds {
-		fmt.Printf("%6d %s\n", n, kind)
+	testbed.Expect(t, len(v.problems) == 0, "%d problems: %v", len(v.problems), kinds)
+	for _, p := range v.problems[:min(20, len(v.problems))] {
+		t.Error(p)
 	}
-	for i, p := range v.problems {
-		if i == 20 {
-			fmt.Printf("… and %d more\n", len(v.problems)-i)
-			break
-		}
-		fmt.Println("FAIL", p)
-	}
-	fmt.Printf("%d problems\n", len(v.problems))
-	return len(v.problems) > 0
 }
 
 func digestOf(hash string) rw.Digest {

@@ -1,4 +1,4 @@
-package main
+package mutants
 
 // mutants are the faults, in the order of the requirements that they break.
 var mutants = []mutant{
