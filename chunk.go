@@ -231,7 +231,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		return m
 	}
 	req := requestOf(r.Call, "chunk_compose", r)
-	if e := cmp.Or(chunks.CheckName(r.Session), r.checkMode(), chunks.CheckSeparator(r.Separator), checkCall(ctx, r.Call)); e != nil {
+	if e := cmp.Or(chunks.CheckName(r.Session), fault.CheckChoice("mode", r.Mode, ModeOverwrite, ModeCreate), chunks.CheckSeparator(r.Separator), checkCall(ctx, r.Call)); e != nil {
 		c = s.newCommit(ctx, req)
 		c.Muts = []*engine.Mutation{file()}
 		return ChunkComposeResult{}, c.Failed(e)
@@ -261,10 +261,6 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		out.ChunkCount, out.ChunkHashes = len(sess.Parts), pieceHashes(sess)
 	}
 	return out, nil
-}
-
-func (r *ChunkComposeRequest) checkMode() *fault.Fault {
-	return fault.CheckChoice("mode", r.Mode, ModeOverwrite, ModeCreate)
 }
 
 func pieceHashes(sess *chunks.Session) []Digest {

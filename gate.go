@@ -127,11 +127,6 @@ const (
 	ProtectOff ProtectMode = "off"
 )
 
-// check refuses an invalid value.
-func (m ProtectMode) check() *fault.Fault {
-	return fault.CheckChoice("protect_defaults", m, ProtectAsk, ProtectWarn, ProtectOff)
-}
-
 type protectKey struct{}
 
 // WithProtectDefaults returns a context whose calls use mode for the protected

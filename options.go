@@ -185,7 +185,7 @@ func (o *Options) check() *fault.Fault {
 	default:
 		return fault.New(fault.InvalidArgument).Hintf("hard links must be break, refuse or in_place").With("argument", "hard_links")
 	}
-	return cmp.Or(o.Gate.check(), o.ProtectDefaults.check())
+	return cmp.Or(o.Gate.check(), fault.CheckChoice("protect_defaults", o.ProtectDefaults, ProtectAsk, ProtectWarn, ProtectOff))
 }
 
 // validate runs the validator of a format, if there is one.

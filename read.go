@@ -102,6 +102,6 @@ func (s *Store) read(r ReadRequest) (out ReadResult, err error) {
 	}
 	return ReadResult{
 		Path: out.Path, RealPath: p.RealPath, Content: p.Content, SHA256: digest(p.SHA), Bytes: p.Bytes, Offset: p.Offset,
-		Truncated: p.Truncated(), EOL: p.Traits.EOL(), BOM: p.Traits.BOM, Mode: engine.Octal(p.Mode),
+		Truncated: p.Offset+int64(len(p.Content)) < p.Bytes, EOL: p.Traits.EOL(), BOM: p.Traits.BOM, Mode: engine.Octal(p.Mode),
 	}, nil
 }

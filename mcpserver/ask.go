@@ -45,7 +45,7 @@ func (h *host) converse(ctx context.Context, t ToolInfo, req mcp.CallToolRequest
 	if !canAsk(ctx) {
 		return h.result(box.Call(ctx, name, args, opts))
 	}
-	d := newDialog()
+	d := &dialog{said: map[subject]said{}}
 	modern := server.IsModernRequest(ctx)
 	if modern {
 		d.resume(req.Params.MultiRoundTripParams)
@@ -100,8 +100,6 @@ type asked struct {
 	text        string
 	destructive bool
 }
-
-func newDialog() *dialog { return &dialog{said: map[subject]said{}} }
 
 // resume takes the answers that came with a call. They count only with the
 // ticket that we gave out with these questions.

@@ -79,28 +79,19 @@ var promptChoices = map[string]func(*host, context.Context) []string{
 	"resume_task path":                (*host).handoffPaths,
 }
 
-func (h *host) checkpointNames(ctx context.Context) (names []string) {
+func (h *host) checkpointNames(ctx context.Context) []string {
 	r, _ := h.store.CheckpointList(ctx, rw.CheckpointListRequest{})
-	for _, c := range r.Checkpoints {
-		names = append(names, c.Name)
-	}
-	return names
+	return mapped(r.Checkpoints, func(c rw.CheckpointInfo) string { return c.Name })
 }
 
-func (h *host) sessionNames(ctx context.Context) (names []string) {
+func (h *host) sessionNames(ctx context.Context) []string {
 	r, _ := h.store.ChunkList(ctx, rw.ChunkListRequest{})
-	for _, s := range r.Sessions {
-		names = append(names, s.Session)
-	}
-	return names
+	return mapped(r.Sessions, func(s rw.ChunkSession) string { return s.Session })
 }
 
-func (h *host) draftNames(ctx context.Context) (names []string) {
+func (h *host) draftNames(ctx context.Context) []string {
 	r, _ := h.store.DraftList(ctx, rw.DraftListRequest{})
-	for _, d := range r.Drafts {
-		names = append(names, d.DraftRef)
-	}
-	return names
+	return mapped(r.Drafts, func(d rw.Draft) string { return d.DraftRef })
 }
 
 func (h *host) taskNames(ctx context.Context) []string {
@@ -127,26 +118,19 @@ func (h *host) handoffPaths(ctx context.Context) []string {
 	return paths
 }
 
-// knownPaths are the files in the newest rows, newest first.
-func (h *host) knownPaths(ctx context.Context) []string {
-	return h.pathsOf(ctx, func(rw.JournalEntry) bool { return true })
-}
-
-// filePaths are those of them that are there.
-func (h *host) filePaths(ctx context.Context) []string {
-	return h.pathsOf(ctx, func(newest rw.JournalEntry) bool { return newest.SHA256.String() != "" })
-}
-
-func (h *host) pathsOf(ctx context.Context, wanted func(newest rw.JournalEntry) bool) (paths []string) {
-	r, _ := h.store.JournalTail(ctx, rw.JournalTailRequest{N: searchedRows})
-	seen := map[string]bool{}
-	for _, e := range slices.Backward(r.Entries) {
-		if !inWorkspace(e.Path) || seen[e.Path] {
-			continue
+// paths finds the files in the newest rows, newest first: those that are there, or all.
+func paths(all bool) func(*host, context.Context) []string {
+	return func(h *host, ctx context.Context) (paths []string) {
+		r, _ := h.store.JournalTail(ctx, rw.JournalTailRequest{N: searchedRows})
+		seen := map[string]bool{}
+		for _, e := range slices.Backward(r.Entries) {
+			if !inWorkspace(e.Path) || seen[e.Path] {
+				continue
+			}
+			if seen[e.Path] = true; all || e.SHA256.String() != "" {
+				paths = append(paths, e.Path)
+			}
 		}
-		if seen[e.Path] = true; wanted(e) {
-			paths = append(paths, e.Path)
-		}
+		return paths
 	}
-	return paths
 }

@@ -123,7 +123,7 @@ func (l *live) greet(ctx context.Context) {
 		}
 		l.say(ctx, mcp.LoggingLevelWarning, eventRecovery, hint, facts)
 	}
-	if l.roots.outside(clientOf(ctx)) && l.once(ctx, mcp.LoggingLevelWarning, eventRoots) {
+	if outside, _ := l.roots.Load(clientOf(ctx)); outside == true && l.once(ctx, mcp.LoggingLevelWarning, eventRoots) {
 		l.say(ctx, mcp.LoggingLevelWarning, eventRoots, outsideWarning().Hint, nil)
 	}
 }

@@ -31,10 +31,6 @@ const (
 	shownList = 20        // entries of a list
 )
 
-func (p *page) text() string {
-	return visible.Prefix(p.b.String(), maxPrompt)
-}
-
 // say adds our words.
 func (p *page) say(format string, args ...any) {
 	if p.b.Len() > 0 {

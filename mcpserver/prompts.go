@@ -14,6 +14,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -117,7 +118,7 @@ func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]strin
 	if err := p.write(out, args); err != nil {
 		return "", err
 	}
-	return out.text(), nil
+	return visible.Prefix(out.b.String(), maxPrompt), nil
 }
 
 // check judges the arguments, which the protocol library does not.

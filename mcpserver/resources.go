@@ -63,17 +63,17 @@ var resources = []resource{
 	{ResourceInfo{"rw://describe", "describe", "The store",
 		"Version, limits, durability, policy, tools, and what recovery did when the store was opened.", jsonType, false, false}, (*host).readDescribe, nil},
 	{ResourceInfo{"rw://file/{+path}", "file", "A file",
-		"A whole file of the workspace, up to 1 MiB: as text, or as a blob when it is not UTF-8.", "", true, true}, (*host).readFile, (*host).filePaths},
+		"A whole file of the workspace, up to 1 MiB: as text, or as a blob when it is not UTF-8.", "", true, true}, (*host).readFile, paths(false)},
 	{ResourceInfo{"rw://handoff", "handoff", "The handoff",
 		"The handoff of the previous agent in HANDOFF.md, with the files that changed since, the steps that are ready, and who has read it.", jsonType, false, true}, (*host).readHandoff, nil},
 	{ResourceInfo{"rw://history/{+path}", "history", "Versions of a file",
-		"The newest versions of a file, across deletions and moves, with hash, time and caller.", jsonType, true, true}, (*host).readHistory, (*host).knownPaths},
+		"The newest versions of a file, across deletions and moves, with hash, time and caller.", jsonType, true, true}, (*host).readHistory, paths(true)},
 	{ResourceInfo{"rw://journal", "journal", "The journal",
 		"The newest rows of the journal, oldest first: what was written or refused, when, by whom.", jsonType, false, true}, (*host).readJournal, nil},
 	{ResourceInfo{"rw://policy", "policy", "The policy",
 		"The policy in force: the content gate, protected paths, the retry budget, and the files that are protected by default.", jsonType, false, false}, (*host).readPolicy, nil},
 	{ResourceInfo{"rw://schema/{tool}", "schema", "Schemas of a tool",
-		"All arguments of a tool and the fields of its full reply, as JSON Schemas, also where the list leaves them out.", jsonType, true, false}, (*host).readSchema, (*host).toolNames},
+		"All arguments of a tool and the fields of its full reply, as JSON Schemas, also where the list leaves them out.", jsonType, true, false}, (*host).readSchema, func(h *host, _ context.Context) []string { return slices.Sorted(maps.Keys(h.tools)) }},
 }
 
 const (
@@ -311,8 +311,6 @@ func (h *host) readSchema(_ context.Context, arg string) (any, string, error) {
 	}
 	return map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.Input, "outputSchema": t.Output}, "", nil
 }
-
-func (h *host) toolNames(context.Context) []string { return slices.Sorted(maps.Keys(h.tools)) }
 
 func (h *host) readDescribe(ctx context.Context, _ string) (any, string, error) {
 	doc, err := h.box.Describe(ctx)

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -28,56 +27,28 @@ const (
 	maxRoots  = 100              // of a client that are used
 )
 
-// rootsSeen is what clients said about their roots: by session, whether the
-// workspace is outside.
-type rootsSeen struct{ seen sync.Map }
-
-// begin reports whether a client is to be asked: once, unless it said that its
-// roots have changed.
-func (r *rootsSeen) begin(client string, again bool) bool {
-	_, asked := r.seen.LoadOrStore(client, false)
-	return !asked || again
-}
-
-// set keeps the answer, unless the client has left meanwhile.
-func (r *rootsSeen) set(client string, outside bool) {
-	r.seen.CompareAndSwap(client, !outside, outside)
-}
-
-func (r *rootsSeen) forget(client string) { r.seen.Delete(client) }
-
-func (r *rootsSeen) outside(client string) bool {
-	outside, _ := r.seen.Load(client)
-	return outside == true
-}
-
-// any reports whether the workspace is outside of the roots of some client.
-func (r *rootsSeen) any() (found bool) {
-	r.seen.Range(func(_, outside any) bool {
-		found = outside == true
-		return !found
-	})
-	return found
-}
-
 // offerRoots requests the roots of each client once, and again when they change.
 func (l *live) offerRoots(s *server.MCPServer, hooks *server.Hooks) {
 	s.AddNotificationHandler("notifications/initialized", func(ctx context.Context, _ mcp.JSONRPCNotification) { l.askRoots(ctx, false) })
 	s.AddNotificationHandler(mcp.MethodNotificationRootsListChanged, func(ctx context.Context, _ mcp.JSONRPCNotification) { l.askRoots(ctx, true) })
 	hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) {
-		l.roots.forget(session.SessionID())
+		l.roots.Delete(session.SessionID())
 		l.host.opts.Workspaces.declare(session.SessionID(), nil)
 	})
 }
 
-// askRoots requests the roots of the client in the background.
+// askRoots requests the roots of the client in the background: once, unless it said
+// that they have changed.
 func (l *live) askRoots(ctx context.Context, again bool) {
 	s, session := server.ServerFromContext(ctx), server.ClientSessionFromContext(ctx)
 	info, ok := session.(server.SessionWithClientInfo)
 	if !ok || s == nil || session.SessionID() == "" || server.IsModernRequest(ctx) || info.GetClientCapabilities().Roots == nil {
 		return
 	}
-	if _, ok := session.(server.SessionWithRoots); !ok || !l.roots.begin(session.SessionID(), again) {
+	if _, ok := session.(server.SessionWithRoots); !ok {
+		return
+	}
+	if _, asked := l.roots.LoadOrStore(session.SessionID(), false); asked && !again {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rootsTime)
@@ -88,9 +59,11 @@ func (l *live) askRoots(ctx context.Context, again bool) {
 		if err != nil || res == nil {
 			return // it is a nicety
 		}
-		l.host.opts.Workspaces.declare(session.SessionID(), localDirs(res.Roots))
-		outside := l.host.isOutside(res.Roots)
-		l.roots.set(session.SessionID(), outside)
+		dirs := localDirs(res.Roots)
+		l.host.opts.Workspaces.declare(session.SessionID(), dirs)
+		// Roots that are no local directories prove nothing.
+		outside := len(dirs) > 0 && len(res.Roots) <= maxRoots && !slices.ContainsFunc(dirs, l.host.store.Within)
+		l.roots.CompareAndSwap(session.SessionID(), !outside, outside) // unless the client has left meanwhile
 		if outside {
 			l.host.log.Warn("the workspace is outside the client's roots", "roots", len(res.Roots))
 			l.greet(ctx)
@@ -106,13 +79,6 @@ func localDirs(roots []mcp.Root) (list []string) {
 		}
 	}
 	return list
-}
-
-// isOutside reports whether the client named directories and the workspace is
-// in none of them. Roots that are no local directories prove nothing.
-func (h *host) isOutside(roots []mcp.Root) bool {
-	dirs := localDirs(roots)
-	return len(dirs) > 0 && len(roots) <= maxRoots && !slices.ContainsFunc(dirs, h.store.Within)
 }
 
 // directoryOf is the directory that a file URI names.
@@ -135,11 +101,15 @@ func outsideWarning() rw.Warning {
 	return list[slices.IndexFunc(list, func(w rw.Warning) bool { return w.Reason == call.WarnOutsideRoots })]
 }
 
-// warnings say that the workspace is outside the roots of the client, where it
-// is.
-func (h *host) warnings() []rw.Warning {
-	if h.live != nil && h.live.roots.any() {
-		return []rw.Warning{outsideWarning()}
+// warnings say that the workspace is outside the roots of some client, where it is.
+func (h *host) warnings() (list []rw.Warning) {
+	if h.live != nil {
+		h.live.roots.Range(func(_, outside any) bool {
+			if outside == true {
+				list = []rw.Warning{outsideWarning()}
+			}
+			return list == nil
+		})
 	}
-	return nil
+	return list
 }

@@ -202,7 +202,7 @@ type live struct {
 	host  *host
 	subs  *subscriptions
 	sent  onceMessages
-	roots rootsSeen
+	roots sync.Map // by session, whether the workspace is outside the roots of the client
 }
 
 // accompany adds all of it to the server.

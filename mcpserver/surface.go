@@ -51,7 +51,7 @@ func surfaceDocument() (surface.Document, error) {
 		Envelope:        envelope,
 		Brief:           &surface.Brief{Envelope: brief, Replies: replies, Actions: surfaceActions()},
 		Environment:     surface.Environment(),
-		Resources:       mapped(Resources(), surfaceResource),
+		Resources:       mapped(Resources(), func(r ResourceInfo) surface.Resource { return surface.Resource(r) }),
 		Prompts:         mapped(Prompts(), surfacePrompt),
 	}, nil
 }
@@ -107,8 +107,6 @@ func surfaceActions() []surface.BriefAction {
 	}
 	return list
 }
-
-func surfaceResource(r ResourceInfo) surface.Resource { return surface.Resource(r) }
 
 func surfacePrompt(p mcp.Prompt) surface.Prompt {
 	one := surface.Prompt{Name: p.Name, Title: p.Title, Description: p.Description}

@@ -87,9 +87,6 @@ func (a axis) label(i int) string {
 	return t.Format("15:04")
 }
 
-// labelled is the number of bars per label.
-func (a axis) labelled() int { return max(1, (a.n+6)/7) }
-
 // length is how long a bar is, in words.
 func (a axis) length() string {
 	for _, u := range []struct {

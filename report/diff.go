@@ -2,8 +2,6 @@ package report
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -193,10 +191,4 @@ func opOf(k udiff.OpKind) string {
 		return "-"
 	}
 	return " "
-}
-
-// digest distinguishes two long names.
-func digest(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:4])
 }

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"html"
 	"strings"
@@ -130,12 +132,12 @@ func clip(name string, clean func(string) string) string {
 	if len(name) <= most {
 		return strings.Clone(name)
 	}
-	id := digest(name)
+	sum := sha256.Sum256([]byte(name))
 	name = clean(name)
 	if len(name) > most {
 		name = strings.ToValidUTF8(name[:most/2], "") + "…" + strings.ToValidUTF8(name[len(name)-most/4:], "")
 	}
-	return name + "#" + id
+	return name + "#" + hex.EncodeToString(sum[:4])
 }
 
 // count is a number with its thousands apart.

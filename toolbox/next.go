@@ -166,7 +166,7 @@ func historyOf(e *rw.Error) []NextAction {
 // aboutFile is a step for the file that an error is about. What is in the state
 // directory is no file that a tool for files takes.
 func aboutFile(e *rw.Error, tool, when string) []NextAction {
-	if !inWorkspace(e.Path) {
+	if e.Path == "" || strings.HasPrefix(e.Path, ".resilient_write/") {
 		return steps(step(tool, when))
 	}
 	return steps(step(tool, when, "path", e.Path))
@@ -209,8 +209,4 @@ func corrected(e *rw.Error) map[string]any {
 		return map[string]any{"allow_shrink": true}
 	}
 	return nil
-}
-
-func inWorkspace(path string) bool {
-	return path != "" && !strings.HasPrefix(path, ".resilient_write/")
 }

@@ -81,8 +81,6 @@ func (t tool) tier() Tier {
 	return Common
 }
 
-func (p Preset) lists(t tool) bool { return p.Lists(t.tier()) }
-
 // Lists reports whether the preset lists the tools of a tier.
 func (p Preset) Lists(t Tier) bool {
 	switch t {

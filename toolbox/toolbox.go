@@ -78,7 +78,7 @@ type Options struct {
 
 // lists reports whether the options list a tool.
 func (o *Options) lists(t tool) bool {
-	return o.Tier.lists(t) || slices.ContainsFunc(o.Tools, func(name string) bool { return unprefixed(name) == t.name })
+	return o.Tier.Lists(t.tier()) || slices.ContainsFunc(o.Tools, func(name string) bool { return unprefixed(name) == t.name })
 }
 
 // orDefaults fills in what is not set.

@@ -138,7 +138,7 @@ func (a *app) end(err error) rw.Code {
 		a.alsoFailed(err, "")
 	}
 	if a.progress != nil {
-		a.progress.end(a.command, a.done.code)
+		a.progress.write(progressEvent{Event: "end", Command: a.command, Code: &a.done.code})
 	}
 	return a.done.code
 }
@@ -316,7 +316,7 @@ func (a *app) begin(cmd *cobra.Command) error {
 			return err
 		}
 		a.progress = &progressLog{w: f}
-		a.progress.begin(a.command)
+		a.progress.write(progressEvent{Event: "begin", Command: a.command})
 	}
 	return nil
 }

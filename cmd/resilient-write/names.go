@@ -15,12 +15,8 @@ import (
 // likeName reports whether a word may appear in an error. A word that is not a
 // name may be content, or a secret, given in the wrong place.
 func likeName(word string) bool {
-	for _, r := range word {
-		if r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {
-			return false
-		}
-	}
-	return word != "" && len(word) <= 32
+	const signs = "-_.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	return word != "" && len(word) <= 32 && strings.Trim(word, signs) == ""
 }
 
 // didYouMean returns the hint for a wrong name: the closest existing one, or

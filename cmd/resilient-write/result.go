@@ -215,14 +215,6 @@ func (p *progressLog) write(e progressEvent) {
 	}
 }
 
-func (p *progressLog) begin(command string) {
-	p.write(progressEvent{Event: "begin", Command: command})
-}
-
-func (p *progressLog) end(command string, code rw.Code) {
-	p.write(progressEvent{Event: "end", Command: command, Code: &code})
-}
-
 // withProgress reports the progress of long calls: to the log, and as a bar on
 // a terminal. done removes the bar.
 func (a *app) withProgress(ctx context.Context) (_ context.Context, done func()) {

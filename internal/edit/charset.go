@@ -39,8 +39,10 @@ var charsets = []*charset{
 	{name: "utf-16be", high: 0},
 	{name: "gbk", enc: simplifiedchinese.GBK, usual: pairs(0xa3, 0xd7)},
 	{name: "gb18030", enc: simplifiedchinese.GB18030, usual: pairs(0xa3, 0xd7)},
-	{name: "shift_jis", enc: japanese.ShiftJIS, usual: usualShiftJIS},
-	{name: "big5", enc: traditionalchinese.Big5, usual: usualBig5},
+	{name: "shift_jis", enc: japanese.ShiftJIS, usual: func(raw []byte, at, size int) bool {
+		return size == 2 && (raw[at] >= 0x81 && raw[at] <= 0x83 || raw[at] >= 0x88 && raw[at] <= 0x97)
+	}},
+	{name: "big5", enc: traditionalchinese.Big5, usual: func(raw []byte, at, size int) bool { return size == 2 && raw[at] >= 0xa1 && raw[at] <= 0xc6 }},
 	{name: "euc-kr", enc: korean.EUCKR, usual: pairs(0xa3, 0xc8)},
 	{name: "euc-jp", enc: japanese.EUCJP, usual: pairs(0xa5, 0xcf)},
 	{name: "iso-8859-1", enc: charmap.ISO8859_1, usual: isolated},
@@ -87,15 +89,6 @@ func pairs(signs, frequent byte) func([]byte, int, int) bool {
 		lead := raw[at]
 		return size == 2 && raw[at+1] >= 0xa1 && (lead >= 0xa1 && lead <= signs || lead >= 0xb0 && lead <= frequent)
 	}
-}
-
-func usualShiftJIS(raw []byte, at, size int) bool {
-	lead := raw[at]
-	return size == 2 && (lead >= 0x81 && lead <= 0x83 || lead >= 0x88 && lead <= 0x97)
-}
-
-func usualBig5(raw []byte, at, size int) bool {
-	return size == 2 && raw[at] >= 0xa1 && raw[at] <= 0xc6
 }
 
 // isolated reports whether a byte is one of a Latin text: alone, or one of two

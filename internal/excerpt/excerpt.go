@@ -24,9 +24,6 @@ type Part struct {
 	Mode   uint32
 }
 
-// Truncated reports whether the file continues after the part.
-func (p *Part) Truncated() bool { return p.Offset+int64(len(p.Content)) < p.Bytes }
-
 // Current reads at most limit bytes of the file at a path.
 func Current(e *engine.Engine, rel string, offset, limit int64) (p Part, err error) {
 	target, err := e.Tree.Resolve(rel)

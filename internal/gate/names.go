@@ -62,17 +62,12 @@ func namesIn(list []name, argument string, v reflect.Value) []name {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && !contents[f.Name] {
-				list = namesIn(list, argumentOf(f), v.Field(i))
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				list = namesIn(list, name, v.Field(i))
 			}
 		}
 	}
 	return list
-}
-
-// argumentOf returns the name of a field on the wire.
-func argumentOf(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
 }
 
 // CheckNames is the gate for names.

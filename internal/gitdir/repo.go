@@ -5,6 +5,7 @@ package gitdir
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -237,15 +238,11 @@ func Uses(file string, user User, from ...string) bool {
 
 func (r *Repository) uses(file string) bool {
 	dir, name := filepath.Split(file)
-	for _, config := range r.Configs {
-		if same(filepath.Dir(config), dir) && strings.EqualFold(filepath.Base(config), name) {
-			return true
-		}
-	}
-	for _, hooks := range r.Hooks {
-		if same(hooks, dir) && IsHook(strings.ToLower(name)) {
-			return true
-		}
+	in := func(place string) bool { return same(place, dir) }
+	if IsHook(strings.ToLower(name)) && slices.ContainsFunc(r.Hooks, in) || slices.ContainsFunc(r.Configs, func(config string) bool {
+		return in(filepath.Dir(config)) && strings.EqualFold(filepath.Base(config), name)
+	}) {
+		return true
 	}
 	for up := filepath.Clean(dir); ; up = filepath.Dir(up) {
 		if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
@@ -307,17 +304,8 @@ func ValidHead(data []byte) bool {
 		return true
 	}
 	const id = 40 // hexadecimal digits of the shortest object id
-	if len(data) < id {
-		return false
-	}
-	for _, c := range data[:id] {
-		if c|0x20 < 'a' || c|0x20 > 'f' {
-			if c < '0' || c > '9' {
-				return false
-			}
-		}
-	}
-	return true
+	_, err := hex.DecodeString(string(data[:min(len(data), id)]))
+	return err == nil && len(data) >= id
 }
 
 // Shape records which of the entries a directory has, by name. HEAD counts if it is

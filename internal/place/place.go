@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -172,15 +173,10 @@ func (p Place) exists() bool {
 // IsStore reports whether a directory has a part that only stores have, or is what a move
 // or removal left of one.
 func IsStore(dir string) bool {
-	if isAside(dir) {
-		return true
-	}
-	for _, part := range []string{"meta.json", "journal", "journal.jsonl"} {
-		if _, err := os.Lstat(filepath.Join(dir, part)); err == nil {
-			return true
-		}
-	}
-	return false
+	return isAside(dir) || slices.ContainsFunc([]string{"meta.json", "journal", "journal.jsonl"}, func(part string) bool {
+		_, err := os.Lstat(filepath.Join(dir, part))
+		return err == nil
+	})
 }
 
 var (

@@ -27,12 +27,8 @@ func ProtectedName(name string, protected []string) bool {
 	if strings.HasPrefix(plain, SlotsPrefix) {
 		return true
 	}
-	for _, p := range repositories {
-		if plain == p || isShortName(plain, p[1:]) {
-			return true
-		}
-	}
-	return slices.Contains(protected, plain)
+	return slices.Contains(protected, plain) ||
+		slices.ContainsFunc(repositories, func(p string) bool { return plain == p || isShortName(plain, p[1:]) })
 }
 
 // isShortName reports whether plain is a name that Windows makes of a dot and

@@ -123,7 +123,7 @@ func (o *order) isolate() error {
 		return fmt.Errorf("the working directory: %w", errors.Unwrap(err))
 	}
 	writable := append([]string{o.view, filepath.Join(o.View, tmpName), "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts", "/proc/self/fd/1", "/proc/self/fd/2"}, o.Writable...)
-	if !o.Bare && !slices.ContainsFunc(append(open, o.Root), belowShared) && unix.Mount("tmpfs", shared, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777") == nil {
+	if !o.Bare && !slices.ContainsFunc(append(open, o.Root), func(p string) bool { return relpath.Contains(shared, p) }) && unix.Mount("tmpfs", shared, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777") == nil {
 		writable = append(writable, shared)
 	}
 	if err := confine(writable); err != nil {
@@ -135,8 +135,6 @@ func (o *order) isolate() error {
 // shared is memory that processes share. The namespace has its own, unless the
 // workspace is there.
 const shared = "/dev/shm"
-
-func belowShared(p string) bool { return relpath.Contains(shared, p) }
 
 // noMounts is what is missing if nothing may be mounted: it is the first of all mounts.
 const noMounts = "private mounts"

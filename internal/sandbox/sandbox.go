@@ -325,9 +325,6 @@ type Change struct {
 	Size int64
 }
 
-// Open opens a file of the view.
-func (v *View) Open(rel string) (*os.File, error) { return os.Open(v.Path(rel)) }
-
 // Path is the place of a file of the view.
 func (v *View) Path(rel string) string { return filepath.Join(v.Upper(), filepath.FromSlash(rel)) }
 

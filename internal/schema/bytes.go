@@ -64,7 +64,7 @@ func (d *decoder) bytes(f *field, raw *members, v reflect.Value) error {
 		return nil
 	}
 	var text string
-	if f.name == "content" && isContainer(value) && strings.HasSuffix(strings.ToLower(raw.text("path")), ".json") {
+	if f.name == "content" && (value[0] == '{' || value[0] == '[') && strings.HasSuffix(strings.ToLower(raw.text("path")), ".json") {
 		var err error
 		if text, err = indent(value); err != nil {
 			return err

@@ -319,8 +319,6 @@ func isGiven(f *field, raw json.RawMessage) bool {
 	return !isNull(raw)
 }
 
-func isContainer(raw json.RawMessage) bool { return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') }
-
 // indent writes a value as text. Every level that it is nested makes each of
 // its lines longer, so both the depth and the text are bounded.
 func indent(raw json.RawMessage) (string, error) {

@@ -3,6 +3,7 @@ package syntax
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -89,12 +90,8 @@ func declaredEncoding(format string, src []byte) string {
 // singleByte reports whether the encoding has one byte for every character and
 // ASCII in its lower half.
 func singleByte(name string) bool {
-	for _, prefix := range []string{"latin", "iso-8859", "iso8859", "cp125", "cp437", "cp85", "windows-125", "koi8", "ansinew", "ibm8", "applemac", "mac"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	prefixes := []string{"latin", "iso-8859", "iso8859", "cp125", "cp437", "cp85", "windows-125", "koi8", "ansinew", "ibm8", "applemac", "mac"}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 func fromLatin1(src []byte) []byte {

@@ -460,7 +460,7 @@ func (s *latexScanner) known(start int, name string) {
 	case "ExplSyntaxOn", "underscoreoff":
 		s.underscore = true
 	case "usepackage":
-		s.underscore = s.underscore || s.loads("underscore")
+		s.underscore = s.underscore || bytes.Contains(s.src[s.pos:min(s.lineEnd(), s.pos+200)], []byte("underscore"))
 	case "catcode":
 		s.recoded = true
 	case "string":
@@ -477,12 +477,6 @@ func (s *latexScanner) known(start int, name string) {
 			s.address(start, name)
 		}
 	}
-}
-
-// loads reports whether the current arguments name a package.
-func (s *latexScanner) loads(name string) bool {
-	line := s.src[s.pos:min(s.lineEnd(), s.pos+200)]
-	return bytes.Contains(line, []byte(name))
 }
 
 // skipFalse skips text that has been commented out with \iffalse.

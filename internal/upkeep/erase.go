@@ -112,7 +112,9 @@ func (e *eraser) run(ctx context.Context, workspace bool) error {
 	if e.Engine.Log == nil {
 		return nil
 	}
-	if err := e.foresee(); err != nil {
+	// A secret that is part of the structure of the journal is refused before anything
+	// is changed.
+	if err := e.redactions(func(*journal.Known, uint64, *journal.Redaction) error { return nil }); err != nil {
 		return err
 	}
 	for range maxRounds {
@@ -144,12 +146,6 @@ func (e *eraser) run(ctx context.Context, workspace bool) error {
 		return e.searchWorkspace(ctx)
 	}
 	return nil
-}
-
-// foresee refuses a secret that is part of the structure of the journal, before
-// anything is changed.
-func (e *eraser) foresee() error {
-	return e.redactions(func(*journal.Known, uint64, *journal.Redaction) error { return nil })
 }
 
 // redactions calls fn with the plan to overwrite the secret in each segment.

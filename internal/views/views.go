@@ -248,7 +248,7 @@ func (b *Builder) content(ctx context.Context, m *engine.Mutation, c sandbox.Cha
 		target, err := os.Readlink(b.View.Path(c.Path))
 		return m.Hold([]byte(target)), err
 	}
-	f, err := b.View.Open(c.Path)
+	f, err := os.Open(b.View.Path(c.Path))
 	if err != nil {
 		return "", err
 	}

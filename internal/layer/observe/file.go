@@ -125,7 +125,7 @@ func (v *visit) read(p string, kind fsx.Kind, now *Entry) (data []byte, err erro
 		}
 		if now.same(&after) {
 			sum.Sum(now.SHA[:0])
-			if git != nil && git.matches() {
+			if git != nil && string(git.Sum(nil)) == git.object {
 				now.Git = git.object
 			}
 			v.mu.Lock()
@@ -149,8 +149,6 @@ type gitHash struct {
 	hash.Hash
 	object string
 }
-
-func (g *gitHash) matches() bool { return string(g.Sum(nil)) == g.object }
 
 // gitHash is nil for a file that git does not track.
 func (v *visit) gitHash(p string, size int64) *gitHash {

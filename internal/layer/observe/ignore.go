@@ -252,10 +252,11 @@ func (g *ignorer) at(dir string) *place {
 	abs := filepath.Join(g.root, filepath.FromSlash(dir))
 	if dir == "" {
 		at = outermost(g.root)
-	} else if at = g.at(engine.ParentOf(dir)); isThere(filepath.Join(abs, ".git")) {
-		r := newRepo(abs)
-		r.dir = dir
-		at = &place{repo: r}
+	} else if _, err := os.Lstat(filepath.Join(abs, ".git")); err == nil {
+		at = &place{repo: newRepo(abs)}
+		at.repo.dir = dir
+	} else {
+		at = g.at(engine.ParentOf(dir))
 	}
 	name := filepath.Join(abs, engine.IgnoreName)
 	if st, err := os.Lstat(name); err == nil && st.Mode().IsRegular() {
@@ -264,11 +265,6 @@ func (g *ignorer) at(dir string) *place {
 	}
 	g.places[dir] = at
 	return at
-}
-
-func isThere(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
 }
 
 // Repositories are the directories of an index that are repositories of their
