@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
@@ -300,7 +301,10 @@ func (v *verdict) report(t *testing.T) {
 	for _, count := range []struct {
 		what        string
 		have, least int
-	}{{"writes", v.writes, *writes}, {"saves", v.saves, *saves}, {"kills", v.kills, *kills}} {
+	}{{"writes", v.writes, 10_000}, {"saves", v.saves, 2_000}, {"kills", v.kills, 50}} {
+		if *length < time.Minute {
+			count.least = count.least / 2000
+		}
 		testbed.Expect(t, count.have >= count.least, "only %d %s, at least %d are needed", count.have, count.what, count.least)
 	}
 	kinds := map[string]int{}
