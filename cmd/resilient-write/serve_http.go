@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -262,13 +263,8 @@ func readToken(name string) (string, error) {
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return "", errors.New("other users can read it; change its mode to 0600")
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, tokenFileBytes))
-	if err != nil {
+	data, err := durable.ReadRegular(name, tokenFileBytes)
+	if err != nil && !errors.Is(err, durable.ErrTooLong) {
 		return "", err
 	}
 	token := strings.TrimSpace(string(data))

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/trust"
 )
@@ -100,19 +100,14 @@ func (a *app) workspacePolicy() ([]byte, error) {
 	case err == nil && !st.Mode().IsRegular():
 		return nil, rw.NewError(a.command, rw.ErrBadPolicy, "the policy file is not a regular file", nil)
 	}
-	var f *os.File
+	var data []byte
 	if err == nil {
-		f, err = os.Open(place)
+		data, err = durable.ReadRegular(place, policyfile.MaxBytes)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, durable.ErrTooLong) { // a file that is too large does not parse
 		return nil, streamError(a.command, "the policy file", err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, policyfile.MaxBytes+1))
-	if err != nil {
-		return nil, streamError(a.command, "the policy file", err)
-	}
-	return data, nil // a file that is too large does not parse
+	return data, nil
 }
 
 func (a *app) trustList() error {
