@@ -10,7 +10,6 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -78,10 +77,9 @@ func (m *Map) Keys() []string {
 // JSON: equal values under the same keys in the same order. 1.0 is not 1. A nil Map
 // equals an empty one.
 func (m *Map) Equal(other *Map) bool {
-	var a, b bytes.Buffer
-	writeJSON(&a, m)
-	writeJSON(&b, other)
-	return m.Len() == other.Len() && (m.Len() == 0 || bytes.Equal(a.Bytes(), b.Bytes()))
+	a, _ := schema.Plain(ordered(m))
+	b, _ := schema.Plain(ordered(other))
+	return m.Len() == other.Len() && (m.Len() == 0 || bytes.Equal(a, b))
 }
 
 // check refuses values that cannot be written; depth is that of a collection.
@@ -131,7 +129,7 @@ func members(v any) int {
 	return -1
 }
 
-// scalarText is the text of null, a bool, or a number, in YAML and in JSON.
+// scalarText is the text of null, a bool, or a number.
 func scalarText(v any) string {
 	switch v.(type) {
 	case json.Number, bool:
@@ -152,45 +150,29 @@ func (m *Map) MarshalJSON() ([]byte, error) {
 	if err := check(m, 1); err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	writeJSON(&out, m)
-	return out.Bytes(), nil
+	return schema.Plain(ordered(m))
 }
 
-// writeJSON writes a value that check accepted.
-func writeJSON(out *bytes.Buffer, v any) {
+// ordered is a value with each mapping as an object that keeps the order of its keys.
+func ordered(v any) any {
 	switch v := v.(type) {
-	case string:
-		text, _ := jsontext.Encode(v, "") // of a string: that cannot fail
-		out.Write(text[:len(text)-1])
-		return
 	case []any:
-		out.WriteByte('[')
+		list := make([]any, len(v))
 		for i, item := range v {
-			if i > 0 {
-				out.WriteByte(',')
-			}
-			writeJSON(out, item)
+			list[i] = ordered(item)
 		}
-		out.WriteByte(']')
-		return
+		return list
 	case *Map:
 		if v == nil {
-			break
+			return nil
 		}
-		out.WriteByte('{')
+		object := make(schema.Object, len(v.keys))
 		for i, key := range v.keys {
-			if i > 0 {
-				out.WriteByte(',')
-			}
-			writeJSON(out, key)
-			out.WriteByte(':')
-			writeJSON(out, v.values[key])
+			object[i] = schema.Member{Key: key, Value: ordered(v.values[key])}
 		}
-		out.WriteByte('}')
-		return
+		return object
 	}
-	out.WriteString(scalarText(v))
+	return v
 }
 
 // UnmarshalJSON replaces the content of m by a JSON object, keeping the order of its
