@@ -65,28 +65,31 @@ func Of(ctx context.Context) *Meter {
 // At records the stage that the call has reached. It is reported when the call
 // has been in progress for a while.
 func (m *Meter) At(stage string) {
-	if m == nil {
-		return
+	m.locked(func() {
+		m.p.Stage, m.p.Message = stage, ""
+		m.update()
+	})
+}
+
+// locked runs f, unless m is nil.
+func (m *Meter) locked(f func()) {
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		f()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.p.Stage, m.p.Message = stage, ""
-	m.update()
 }
 
 // Work announces long work, which is reported at once, and adds amount to the
 // total; 0 means that it is not known.
 func (m *Meter) Work(stage string, amount int64, message string) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.p.Stage, m.p.Message, m.p.Total = stage, message, 0
-	if amount > 0 {
-		m.p.Total = m.p.Done + amount
-	}
-	m.announce()
+	m.locked(func() {
+		m.p.Stage, m.p.Message, m.p.Total = stage, message, 0
+		if amount > 0 {
+			m.p.Total = m.p.Done + amount
+		}
+		m.announce()
+	})
 }
 
 // announce reports at once what has not been reported. The caller holds mu.
@@ -101,12 +104,7 @@ func (m *Meter) announce() {
 // Things announces work that is counted in things; the bytes moved during it are
 // not counted.
 func (m *Meter) Things(stage string, amount int64, message string) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	m.items = true
-	m.mu.Unlock()
+	m.locked(func() { m.items = true })
 	m.Work(stage, amount, message)
 }
 
@@ -177,30 +175,20 @@ func (m *Meter) end() {
 // Reading records that content is read, unless the call has already announced
 // what it does. Like a stage it is reported after a while.
 func (m *Meter) Reading(src io.Reader) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.open {
-		return
-	}
-	m.p.Stage, m.p.Message = stepRead, ""
-	if sized, ok := src.(interface{ Len() int }); ok {
-		m.p.Total = m.p.Done + int64(sized.Len())
-	}
-	m.update()
+	m.locked(func() {
+		if m.open {
+			return
+		}
+		m.p.Stage, m.p.Message = stepRead, ""
+		if sized, ok := src.(interface{ Len() int }); ok {
+			m.p.Total = m.p.Done + int64(sized.Len())
+		}
+		m.update()
+	})
 }
 
 // Long announces that the current step takes more than a moment.
-func (m *Meter) Long() {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.announce()
-}
+func (m *Meter) Long() { m.locked(m.announce) }
 
 // Counting returns src with its bytes counted.
 func (m *Meter) Counting(src io.Reader) io.Reader {
