@@ -536,6 +536,55 @@ func TestEraseKeepsWhatWasAddedTo(t *testing.T) {
 	}
 }
 
+// TestPruneBesideAnErasure: an erasure is stopped at any point, and another process removes
+// the versions that are the beginning of a later one. Those that the erasure keeps stay.
+func TestPruneBesideAnErasure(t *testing.T) {
+	t.Parallel()
+	secret, ran, step := leaked(), 0, stride(1)
+	for at := phase(step); ; at += step {
+		fs := simfs.New()
+		fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_bytes: 64KiB}\n"), 0o600)
+		process := fs.NewProcess()
+		brief := 20 * time.Millisecond
+		eraser := must(rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateAdvise}, LockTimeout: 10 * brief}, rw.Sim{Nonce: "0001", Process: process}))(t)
+		other := must(rw.OpenSim(fs, &rw.Options{LockTimeout: brief}, rw.Sim{Nonce: "0002", LockWait: brief}))(t)
+		write(t, eraser, "added.txt", "one\n", rw.ModeCreate)
+		write(t, eraser, "added.txt", secret, rw.ModeAppend)
+		write(t, eraser, "added.txt", "clean\n", rw.ModeOverwrite)
+		noErr(t, eraser.Sync(background))
+		reached, done := process.PauseAt(at), make(chan error, 1)
+		run := func() error {
+			return errorOf(eraser.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
+		}
+		go func() { done <- run() }()
+		over := false
+		select {
+		case <-reached:
+		case err := <-done:
+			noErr(t, err)
+			over = true
+		}
+		for i := range 4 { // the bytes that these keep have all limits applied
+			err := errorOf(other.SafeWrite(background, put("b.txt", strings.Repeat(fmt.Sprint(i), 5<<10), rw.ModeOverwrite)))
+			require(t, err == nil || rw.AsError("", err).Action == rw.ActionRetryLater, "stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
+		}
+		process.Continue()
+		if !over && <-done != nil { // a version of the other process could not reach history
+			noErr(t, other.Sync(background))
+			noErr(t, run(), "stopped at ", at)
+		}
+		list := must(eraser.History(background, rw.HistoryRequest{Path: "added.txt"}))(t).Versions
+		expect(t, len(list) == 3 && list[2].Available && list[1].Erased, "stopped at %d: %+v", at, list)
+		nowhere(t, fs.Tree(), secret)
+		noErr(t, other.Close(background))
+		noErr(t, eraser.Close(background))
+		if ran++; over {
+			break
+		}
+	}
+	expect(t, ran >= 10, "stopped at %d places only", ran)
+}
+
 // TestEraseInLargeData: checkpoint data in a separate file, and a large object, are
 // found and removed as well.
 func TestEraseInLargeData(t *testing.T) {

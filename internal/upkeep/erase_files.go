@@ -548,9 +548,16 @@ func (e *eraser) versions(ctx context.Context) error {
 	if err != nil || len(shas) == 0 {
 		return err
 	}
-	if err := e.keepBeginnings(ctx, shas); err != nil {
-		return err
+	unlock := func() {}
+	if !e.DryRun { // no sweep removes what only is the beginning of these
+		if unlock, err = e.Engine.Locks.ShareHistory(ctx, e.LockTimeout); err == nil {
+			err = e.keepBeginnings(ctx, shas)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	defer unlock()
 	err = e.carry(ctx)
 	e.out.Versions = append(e.out.Versions, shas[:min(len(shas), maxNamed-len(e.out.Versions))]...)
 	if err != nil || e.DryRun {
@@ -560,11 +567,9 @@ func (e *eraser) versions(ctx context.Context) error {
 }
 
 // keepBeginnings keeps the states before appends that history only has as the beginning of
-// versions that are to be erased, unless they are to be erased too.
+// versions that are to be erased, unless they are to be erased too. The caller holds a share
+// of the lock of history.
 func (e *eraser) keepBeginnings(ctx context.Context, shas []string) error {
-	if e.DryRun {
-		return nil
-	}
 	type added struct {
 		before, after string
 		bytes         int64 // of the former
@@ -587,7 +592,7 @@ func (e *eraser) keepBeginnings(ctx context.Context, shas []string) error {
 	}
 	for _, a := range slices.Backward(list) {
 		whole, goes := in[a.after]
-		if _, known := in[a.before]; !goes || known || e.Engine.History.Has(a.before) || a.before == e.sha {
+		if _, known := in[a.before]; !goes || known || a.before == e.sha {
 			continue
 		}
 		if in[a.before] = whole; kept[a.after] {
@@ -600,7 +605,8 @@ func (e *eraser) keepBeginnings(ctx context.Context, shas []string) error {
 }
 
 // keepBeginning makes the first bytes of a version one of their own, unless they contain the
-// secret or are not those that the journal knows.
+// secret or are not those that the journal knows. One that is there is not removed by a sweep
+// that has found it dispensable before.
 func (e *eraser) keepBeginning(whole, sha string, size int64) (kept bool, err error) {
 	f, err := e.Engine.History.Open(whole)
 	if err != nil {
@@ -612,7 +618,7 @@ func (e *eraser) keepBeginning(whole, sha string, size int64) (kept bool, err er
 			return false, err
 		}
 	}
-	err = e.Engine.Keep([]engine.Bytes{{SHA: sha, Size: size, From: io.NewSectionReader(f, 0, size)}})
+	err = e.Engine.History.Save(io.NewSectionReader(f, 0, size), size, sha)
 	if errors.Is(err, blob.ErrDamaged) {
 		return false, nil
 	}
