@@ -73,6 +73,23 @@ func TestSliceAfterAFailure(t *testing.T) {
 	whole(t, h)
 }
 
+// TestCollectionOfAClockThatWasAhead: what a machine whose clock was a year ahead found
+// unreferenced is deleted once the grace has passed for the others.
+func TestCollectionOfAClockThatWasAhead(t *testing.T) {
+	_, h, _ := givenUp(t)
+	now, deleted := time.Now(), []int64{}
+	for _, at := range []time.Time{now.AddDate(1, 0, 0), now, now.Add(30 * time.Minute), now.Add(61 * time.Minute)} {
+		out, err := h.GC(t.Context(), at, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deleted = append(deleted, out.Deleted)
+	}
+	if deleted[0]+deleted[1]+deleted[2] > 0 || deleted[3] == 0 {
+		t.Errorf("%d objects were deleted", deleted)
+	}
+}
+
 // TestShipBesideCollection: a shipment does not rely on objects that a collection is
 // about to delete or is deleting.
 func TestShipBesideCollection(t *testing.T) {

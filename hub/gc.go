@@ -48,6 +48,9 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 		return out, err
 	}
 	at, _ := time.Parse(time.RFC3339Nano, before.At)
+	if at.After(now) { // of a clock that was ahead; the grace begins again
+		at = now
+	}
 	due := map[string]bool{}
 	if !at.IsZero() && now.Sub(at) >= grace {
 		for _, key := range before.Keys {
@@ -82,7 +85,7 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 		}
 	}
 	if now.Sub(at) < grace && len(before.Keys) > 0 { // the time of the first find counts
-		next.At = before.At
+		next.At = stamp(at)
 		next.Keys = keep(before.Keys, next.Keys)
 	}
 	if len(gone) > 0 {
