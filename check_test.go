@@ -114,3 +114,36 @@ func TestCheckStillNamesForeignChanges(t *testing.T) {
 	want := "file_unreadable d/x not_a_directory;file_unreadable file is_a_directory;file_differs gone ;"
 	equal(t, deepProblems(t, s), want, "found")
 }
+
+// TestDeepCheckBesideWriters: files that another process changes while they are compared
+// with the journal are no problem, and one that was changed outside is.
+func TestDeepCheckBesideWriters(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	writer, s := open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for i := range 50 {
+		write(t, writer, fmt.Sprint("f", i), "content", rw.ModeCreate)
+	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "f7"), []byte("by a person"), 0o644))
+	stop, done := make(chan struct{}), make(chan struct{})
+	defer func() { close(stop); <-done }()
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			write(t, writer, fmt.Sprint("f", 10+i%20), fmt.Sprint("content ", i), rw.ModeOverwrite)
+			must(writer.ScratchPut(background, rw.ScratchPutRequest{Content: fmt.Append(nil, i)}))(t)
+			must(writer.Checkpoint(background, rw.CheckpointRequest{Name: "one", Data: fmt.Append(nil, i)}))(t)
+		}
+	}()
+	for range 5 {
+		r := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
+		if len(r.Problems) != 1 || r.Problems[0].Code != "file_differs" || r.Problems[0].Path != "f7" {
+			t.Errorf("%+v", r.Problems)
+		}
+	}
+}

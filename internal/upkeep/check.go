@@ -50,7 +50,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	if c.Engine.Disk.State != nil {
 		c.readMeta()
-		for _, step := range []func() error{c.journal, c.meta, c.staging, c.parts, c.files} {
+		for _, step := range []func() error{c.journal, c.meta, c.staging, c.parts, func() error { return c.files(ctx) }} {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -198,35 +198,86 @@ func (c *checker) history() error {
 	})
 }
 
-// files compares the workspace with the newest rows.
-func (c *checker) files() error {
+// files compares the workspace with the newest rows. Another process may write meanwhile: a
+// file that differs is compared again with the rows that have come since, until no commit is
+// in progress, or for a second. What a row has changed until the end is not judged.
+func (c *checker) files(ctx context.Context) error {
 	if !c.deep {
 		return nil
 	}
 	paths := slices.Sorted(maps.Keys(c.newest))
 	c.Things(StepFiles, int64(len(paths)), "comparing files with the journal")
-	for _, path := range paths {
-		c.One()
-		c.out.Counters.Paths++
-		want := c.newest[path]
-		if want.imported { // it refers to another workspace
-			continue
+	c.out.Counters.Paths = len(paths)
+	for wait := time.Millisecond; len(paths) > 0; wait *= 2 {
+		found := map[string]admin.CheckProblem{}
+		for _, path := range paths {
+			if wait == time.Millisecond {
+				c.One()
+			}
+			if p := c.file(path); p.Code != "" {
+				found[path] = p
+			}
 		}
-		have, _, err := c.Engine.HashEntry(path)
-		if want.sha == "" && c.Engine.NoFile(err) {
-			continue // it is gone, even if its name or that of its directory is used again
+		held, _, err := c.Engine.HeldSlots()
+		if err == nil {
+			err = c.catchUp()
 		}
 		if err != nil {
-			c.problem("file_unreadable", path, want.seq, string(c.Engine.ErrorOf(err).Code))
-		} else if have == "" && strings.HasPrefix(path, engine.StateDirName+"/tx/") {
-			continue // staged operations go with their transaction
-		} else if c.known.FileLeads(path, want.sha, have) || c.known.RowChanged(want.seq) {
-			continue // erased, or under a path that was erased
-		} else if have != want.sha {
-			c.problem("file_differs", path, want.seq, "the file differs from its newest journal row; it was changed outside this store")
+			return err
+		}
+		paths = slices.Sorted(maps.Keys(found))
+		moved := func(path string) bool { return c.newest[path].seq != found[path].Seq }
+		if last := wait > 500*time.Millisecond; last || len(held) == 0 && !slices.ContainsFunc(paths, moved) {
+			for _, path := range slices.DeleteFunc(paths, moved) {
+				c.out.Problems = append(c.out.Problems, found[path])
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
 		}
 	}
 	return nil
+}
+
+// file compares one file with its newest row. Without a problem the code is "".
+func (c *checker) file(path string) (p admin.CheckProblem) {
+	want := c.newest[path]
+	if want.imported { // it refers to another workspace
+		return p
+	}
+	have, _, err := c.Engine.HashEntry(path)
+	if want.sha == "" && c.Engine.NoFile(err) {
+		return p // it is gone, even if its name or that of its directory is used again
+	}
+	p.Path, p.Seq = path, want.seq
+	if err != nil {
+		p.Code, p.Detail = "file_unreadable", string(c.Engine.ErrorOf(err).Code)
+	} else if have == "" && strings.HasPrefix(path, engine.StateDirName+"/tx/") {
+		return p // staged operations go with their transaction
+	} else if c.known.FileLeads(path, want.sha, have) || c.known.RowChanged(want.seq) {
+		return p // erased, or under a path that was erased
+	} else if have != want.sha {
+		p.Code, p.Detail = "file_differs", "the file differs from its newest journal row; it was changed outside this store"
+	}
+	return p
+}
+
+// catchUp takes the rows that have come since the last one that was checked.
+func (c *checker) catchUp() error {
+	if c.Engine.Log == nil {
+		return nil
+	}
+	if err := c.Engine.Log.CatchUp(); err != nil {
+		return err
+	}
+	return c.Engine.Log.Range(c.last+1, func(rec *journal.Record, at journal.Pos) error {
+		c.known.Take(rec)
+		c.row(rec, at)
+		return nil
+	})
 }
 
 // auditor returns the callbacks that the check needs from an audit of the journal.
