@@ -288,9 +288,8 @@ func TestLowDiskKeepsHashesOnly(t *testing.T) {
 	c := must(s.Capture(background))(t)
 	expect(t, c.DiskLow, "%+v", c)
 	disk.CapBytes(0)
-	if c, err := s.Capture(background); err != nil || c.DiskLow {
-		t.Errorf("%+v %v", c, err)
-	}
+	c, err = s.Capture(background)
+	expect(t, err == nil && !c.DiskLow, "%+v %v", c, err)
 	disk.Remove("b.txt") // the bytes of the others were there before
 	fails(s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: found.Seq, Force: true}))(t, rw.ErrVersionNotKept)
 }

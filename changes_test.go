@@ -50,9 +50,8 @@ func TestToolCalls(t *testing.T) {
 		want := map[string][]string{begun.Group: nil, ended.Group: {"c1"}}[g.Group]
 		expect(t, slices.Equal(g.Calls, want) && (g.Command == "make") == (want != nil), "%+v, want the calls %q", g, want)
 	}
-	if c, err := s.Capture(background); err != nil || len(c.Open) != 0 || c.Hosts[0].Event != "after" {
-		t.Errorf("%+v %v", c, err)
-	}
+	c, err = s.Capture(background)
+	expect(t, err == nil && len(c.Open) == 0 && c.Hosts[0].Event == "after", "%+v %v", c, err)
 	must(s.Undo(background, rw.UndoRequest{Group: "c1"}))(t)
 	fileIs(t, dir, "a.txt", "known")
 	fileIs(t, dir, "before.txt", "before")
@@ -218,9 +217,8 @@ func TestCallsThatAreAlike(t *testing.T) {
 			fileIs(t, dir, "a.txt", "alone 0")
 		}
 	}
-	if _, err := os.Stat(file); !os.IsNotExist(err) {
-		t.Error(err)
-	}
+	_, err = os.Stat(file)
+	expect(t, os.IsNotExist(err), "%v", err)
 }
 
 // TestCallsBesideAScan: while a scan is in progress, other processes begin and end calls. What
@@ -375,9 +373,8 @@ func TestClaims(t *testing.T) {
 	noErr(t, os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("shell\n"), 0o644))
 	r := must(s.Scan(background, around.ScanRequest{Session: "two"}))(t)
 	expect(t, len(r.Claimed) == 1 && r.Claimed[0].Path == "d/b.txt" && r.Claimed[0].Session == "one" && r.Claimed[0].Until.Equal(c.Until), "%+v", r)
-	if err := s.Release(other, c.Fence); err != nil || overwriteIn(other, s, "a.txt") == nil {
-		t.Error("another session released the claim", err)
-	}
+	err = s.Release(other, c.Fence)
+	expect(t, err == nil && overwriteIn(other, s, "a.txt") != nil, "another session released the claim %v", err)
 	noErr(t, s.Release(mine, c.Fence))
 	noErr(t, overwriteIn(other, s, "a.txt"))
 	isErr(t, overwriteIn(rw.WithFence(mine, c.Fence), s, "a.txt"), rw.ErrClaimLost)

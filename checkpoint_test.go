@@ -306,9 +306,8 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 				expect(t, err == nil && len(c.Removed) == 1 && c.Removed[0].Name == name && c.Removed[0].Reason == "corrupt" && c.Kept == 1, "%+v %v",
 					c, err)
 			}
-			if l, _ := s.CheckpointList(background, rw.CheckpointListRequest{}); l.Count != 1 {
-				t.Errorf("%+v", l)
-			}
+			l, _ = s.CheckpointList(background, rw.CheckpointListRequest{})
+			expect(t, l.Count == 1, "%+v", l)
 			length(t, must(filepath.Glob(statePath(dir, "quarantine", "checkpoints-"+name+".json*")))(t), 1, "in quarantine")
 		}
 	}
@@ -446,9 +445,8 @@ func TestCheckpointOverTheWire(t *testing.T) {
 		json.Compact(&have, []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(back.Data))))
 		equal(t, want.String(), have.String(), text, " became ", back.Data)
 		// The text of a tool's reply has it to the letter.
-		if reply, err := schema.Reply(got, ""); err != nil || !bytes.Contains(reply, []byte(`"data":`+text)) {
-			t.Errorf("%s became %s %v", text, reply, err)
-		}
+		reply, err := schema.Reply(got, "")
+		expect(t, err == nil && bytes.Contains(reply, []byte(`"data":`+text)), "%s became %s %v", text, reply, err)
 	}
 	var r rw.CheckpointRequest
 	for _, bad := range []string{`{"name":"w"}`, `{"name":"w","data":1,"ttl":3600}`, `{"name":"w","data":1,"data":2}`} {

@@ -232,9 +232,8 @@ func TestDraftsExpire(t *testing.T) {
 	age(b)
 	s.Close(background)
 	openGated(t, dir, nil)
-	if files := draftFiles(dir); len(files) != 2 || !strings.Contains(files[0], c) {
-		t.Errorf("the next Open leaves %v", files)
-	}
+	files = draftFiles(dir)
+	expect(t, len(files) == 2 && strings.Contains(files[0], c), "the next Open leaves %v", files)
 }
 
 // TestDamagedDraftsAreSweptInTheEnd: what cannot be read must not stay for ever, for it

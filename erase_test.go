@@ -315,15 +315,13 @@ func TestEraseNamesWhatItDoesNotTouch(t *testing.T) {
 	got := fmt.Sprint(r.Workspace)
 	expect(t, got == "[a.txt sub/ERASED_ERASED_ERASED_.txt sub/x.bin]" && fmt.Sprint(r.Left) == "[policy.yaml]" && len(r.Warnings) == 2, "%+v", r)
 	fileIs(t, dir, "a.txt", "it is "+secret)
-	if r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true}); len(r.Workspace) != 0 {
-		t.Errorf("%+v", r)
-	}
+	r = erase(t, s, admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
+	expect(t, len(r.Workspace) == 0, "%+v", r)
 	// According to the warning, replacing the file keeps its old bytes, until the next
 	// call.
 	write(t, s, "a.txt", "it is no more, for ever and ever", rw.ModeOverwrite)
-	if r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)}); fmt.Sprint(r.Places) != "[{history 1}]" {
-		t.Errorf("%+v", r)
-	}
+	r = erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
+	expect(t, fmt.Sprint(r.Places) == "[{history 1}]", "%+v", r)
 	check(t, s, true)
 }
 
@@ -636,9 +634,8 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 		rows += r.Rows
 		compact(t, s, admin.CompactRequest{KeepRows: none()})
 	}
-	if err := cmd.Wait(); err != nil || complaint.Len() > 0 || rows == 0 {
-		t.Errorf("the child: %v %s; %d rows were written over", err, complaint.String(), rows)
-	}
+	err := cmd.Wait()
+	expect(t, err == nil && complaint.Len() <= 0 && rows != 0, "the child: %v %s; %d rows were written over", err, complaint.String(), rows)
 	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	nowhere(t, realTree(t, dir), secret)
 	for path, want := range map[string]int{"shared.log": 100, "mine.txt": 10} {

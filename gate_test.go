@@ -228,9 +228,7 @@ func linesOf(t *testing.T, e *rw.Error) []int {
 func refOf(t *testing.T, e *rw.Error) string {
 	t.Helper()
 	ref, ok := e.Context["draft_ref"].(string)
-	if !ok || ref == "" {
-		t.Fatalf("no draft_ref in %v", e.Context)
-	}
+	require(t, ok && ref != "", "no draft_ref in %v", e.Context)
 	return ref
 }
 
@@ -329,9 +327,8 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 	if row := tail.Entries[0]; row.Kind != "refused" || row.Reason != "risk_blocked" || row.Path != "deep/new/a.env" || row.InvocationID != env.Context["invocation_id"] {
 		t.Errorf("row %+v", row)
 	}
-	if tail, _ := s.JournalTail(background, rw.JournalTailRequest{}); len(tail.Entries) != 0 {
-		t.Error("a refusal is shown to who did not ask for refusals")
-	}
+	tail, _ = s.JournalTail(background, rw.JournalTailRequest{})
+	expect(t, len(tail.Entries) == 0, "a refusal is shown to who did not ask for refusals")
 	expect(t, len(receipts) == 1 && receipts[0].Status == rw.StatusRefused && receipts[0].Durability == "none", "receipts %+v", receipts)
 	equal(t, env.Context["receipt"].(rw.Receipt).InvocationID, receipts[0].InvocationID, "another receipt in the context")
 
@@ -341,9 +338,7 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 	mustEqual(t, len(files), 2)
 	for _, f := range files {
 		st, err := os.Lstat(f)
-		if err != nil || st.Mode() != 0o600 || !strings.Contains(filepath.Base(f), ref) {
-			t.Errorf("%s: %v %v", f, err, st.Mode())
-		}
+		expect(t, err == nil && st.Mode() == 0o600 && strings.Contains(filepath.Base(f), ref), "%s: %v %v", f, err, st.Mode())
 	}
 	check(t, s, true)
 }
@@ -530,9 +525,8 @@ func TestARefusedTransactionNamesTheFamiliesOfEveryFile(t *testing.T) {
 	isGateRefusal(t, e)
 	facts := also[0].(map[string]any)
 	ref, _ := facts["draft_ref"].(string)
-	if out, err := s.Redact(background, rw.RedactRequest{DraftRef: ref}); facts["path"] != "c.txt" || facts["op_index"] != 2 || err != nil || out.Verdict != rw.VerdictSafe {
-		t.Errorf("%v: %v", facts, err)
-	}
+	out, err := s.Redact(background, rw.RedactRequest{DraftRef: ref})
+	expect(t, facts["path"] == "c.txt" && facts["op_index"] == 2 && err == nil && out.Verdict == rw.VerdictSafe, "%v: %v", facts, err)
 	for i := range 100 { // more than a reply lists
 		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprint("more", i), Content: []byte(ghToken(uint64(100+i)) + "\n")})
 	}
@@ -1261,9 +1255,8 @@ func TestAMoveOfWhatWasThereIsNotRefused(t *testing.T) {
 	expect(t, len(r.Warnings) == 0, "%v", r.Warnings)
 	large := "id " + awsID(503) + "\n" + strings.Repeat("filler line\n", 9<<20/12)
 	place(t, dir, "testdata/large.txt", large)
-	if r, err := s.Move(background, rw.MoveRequest{Path: "testdata/large.txt", To: "src/large.txt"}); err != nil || reasons(r.Warnings) != call.WarnNotScanned {
-		t.Errorf("%v %v", err, r.Warnings)
-	}
+	r, err := s.Move(background, rw.MoveRequest{Path: "testdata/large.txt", To: "src/large.txt"})
+	expect(t, err == nil && reasons(r.Warnings) == call.WarnNotScanned, "%v %v", err, r.Warnings)
 }
 
 // TestAMoveIntoTheSightOfGitIsReported: a secret that leaves an ignored path, with

@@ -209,9 +209,8 @@ func TestHandoffEnvelopeIsChecked(t *testing.T) {
 	}
 	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("\xff")}, rw.ErrNotValidUTF8)
 	stale := zeroSHA
-	if e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Expect: rw.Exactly(digest(stale))}, rw.ErrHashMismatch); e.Path != "HANDOFF.md" {
-		t.Errorf("the error is about %q", e.Path)
-	}
+	e = handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Expect: rw.Exactly(digest(stale))}, rw.ErrHashMismatch)
+	expect(t, e.Path == "HANDOFF.md", "the error is about %q", e.Path)
 	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(strings.Repeat("x", 64<<20))}, rw.ErrTooLarge)
 	for _, path := range []string{"../HANDOFF.md", ".git/x", rw.StateDirName + "/handoffs/x.md", "a\x00", "/etc/passwd"} {
 		_, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t"), Path: path})
@@ -297,18 +296,16 @@ func TestHandoffRefusals(t *testing.T) {
 	expect(t, len(r.Warnings) == 0, "%+v", r.Warnings)
 	// The content of an old handoff does not prevent its archiving.
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("---\ntask_id: old\n---\n"+secret+"\n"), 0o644)
-	if out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")}); !strings.Contains(out.ArchivedPath, "/old-") {
-		t.Errorf("%+v", out)
-	}
+	out = handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")})
+	expect(t, strings.Contains(out.ArchivedPath, "/old-"), "%+v", out)
 	os.Chmod(filepath.Join(dir, "HANDOFF.md"), 0o444)
 	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t2")}, rw.ErrReadOnlyFile)
 	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t2"), Force: true})
 
 	ro := must(rw.Open(background, dir, &rw.Options{ReadOnly: true}))(t)
 	fails(ro.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))(t, rw.ErrStoreReadOnly)
-	if r, err := ro.HandoffRead(background, handoff.ReadRequest{}); err != nil || r.Envelope.TaskID != "t2" {
-		t.Errorf("%v", err)
-	}
+	r, err := ro.HandoffRead(background, handoff.ReadRequest{})
+	expect(t, err == nil && r.Envelope.TaskID == "t2", "%v", err)
 	fails(ro.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "x"}))(t, rw.ErrStoreReadOnly)
 	ro.Close(background)
 	fails(ro.HandoffRead(background, handoff.ReadRequest{}))(t, rw.ErrStoreClosed)
@@ -336,9 +333,8 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 		expect(t, strings.HasPrefix(name, "task-2") && strings.Contains(strings.Join(docs[:3], ""), content), "%s holds %q", name, content)
 	}
 	for _, p := range []string{"handoffs", filepath.Join("handoffs", filepath.Base(takeOver(t, s, handoff.ReadRequest{}).Archives[0]))} {
-		if info, err := os.Stat(statePath(dir, p)); err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v %v", p, info.Mode(), err)
-		}
+		info, err := os.Stat(statePath(dir, p))
+		expect(t, err == nil && info.Mode().Perm()&0o077 == 0, "%s: %v %v", p, info.Mode(), err)
 	}
 	all := handoffRows(t, s)
 	for i := 1; i < len(all); i += 2 {
@@ -474,9 +470,8 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	expect(t, len(r.ReadBy) == 0 && len(r.Warnings) == 1 && r.Warnings[0].Reason == call.WarnHandoffRecords && len(r.Archives) == 2, "%+v", r)
 	out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t3")})
 	expect(t, out.ArchivedPath != "", "a handoff without a known reader was removed")
-	if r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 {
-		t.Errorf("%+v", r.ReadBy)
-	}
+	r = takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
+	expect(t, len(r.ReadBy) == 1, "%+v", r.ReadBy)
 	kept, _ := filepath.Glob(statePath(dir, "quarantine", "handoff_read.json.*"))
 	mustEqual(t, len(kept), 1)
 	if data, _ := os.ReadFile(kept[0]); string(data) != `{"handoffs": [{` {
@@ -499,9 +494,8 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	envelopeOf(t, dir, err, rw.ErrNotFound)
 	// An archive of the Python implementation is in no journal.
 	os.WriteFile(statePath(dir, "handoffs", "20260411T172804_old.md"), []byte("---\ntask_id: old\nstatus: complete\n---\n"), 0o600)
-	if r := takeOver(t, s, handoff.ReadRequest{Path: rw.StateDirName + "/handoffs/20260411T172804_old.md"}); r.Envelope.TaskID != "old" {
-		t.Errorf("%+v", r)
-	}
+	r = takeOver(t, s, handoff.ReadRequest{Path: rw.StateDirName + "/handoffs/20260411T172804_old.md"})
+	expect(t, r.Envelope.TaskID == "old", "%+v", r)
 	for _, p := range []string{"/handoffs/../meta.json", "/handoffs/read.json", "/handoffs/", "/handoffs/a/b.md", "/handoffs/\x00.md"} {
 		expect(t, errorOf(s.HandoffRead(background, handoff.ReadRequest{Path: rw.StateDirName + p})) != nil, "%q was read", p)
 	}
@@ -509,9 +503,8 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	elsewhere := t.TempDir()
 	os.Rename(statePath(dir, "handoffs"), filepath.Join(elsewhere, "handoffs"))
 	os.Symlink(filepath.Join(elsewhere, "handoffs"), statePath(dir, "handoffs"))
-	if r := takeOver(t, s, handoff.ReadRequest{}); len(r.Archives) != 0 || len(r.Warnings) != 1 {
-		t.Errorf("%+v", r)
-	}
+	r = takeOver(t, s, handoff.ReadRequest{})
+	expect(t, len(r.Archives) == 0 && len(r.Warnings) == 1, "%+v", r)
 	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("x"), Archive: true}, rw.ErrBadStateDir)
 	_, err = s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "me"})
 	envelopeOf(t, dir, err, rw.ErrBadStateDir)
@@ -919,9 +912,8 @@ func TestIncompleteHandoffIsStillRead(t *testing.T) {
 	expect(t, diff == "" && r.Envelope.Status == handoff.Partial, "%s %+v", diff, r.Envelope)
 	equal(t, string(r.Body), "Latin-1: \xe4\n")
 	r = must(readByHand(t, s, dir, "---\nsummary: x\ndependency_graph:\n  - id: a\n    depends_on: b\n  - id: b\n    depends_on: [a]\n  - c\n  - {id: d, depends_on: [zz]}\n  - {id: e, depends_on: [f]}\n  - {id: f, status: COMPLETE}\n---\n"))(t)
-	if diff := cmp.Diff([]string{"c", "e"}, r.ReadySteps); diff != "" || len(r.Warnings) != 1 || r.Warnings[0].Reason != string(rw.ErrUnknownStep) {
-		t.Errorf("%s %+v", diff, r.Warnings)
-	}
+	diff = cmp.Diff([]string{"c", "e"}, r.ReadySteps)
+	expect(t, diff == "" && len(r.Warnings) == 1 && r.Warnings[0].Reason == string(rw.ErrUnknownStep), "%s %+v", diff, r.Warnings)
 }
 
 // FuzzHandoffRead: no file makes a read panic or return an invalid reply; the result of
@@ -951,14 +943,12 @@ func FuzzHandoffRead(f *testing.F) {
 		}
 		doc, err := json.Marshal(r.Envelope)
 		require(t, err == nil, "%q: %v", text, err)
-		if err := spec.Validate("handoff", doc); err != nil && !strings.Contains(err.Error(), "number is out of range") {
-			t.Fatalf("%q: %v: %s", text, err, doc)
-		}
+		err = spec.Validate("handoff", doc)
+		require(t, err == nil || strings.Contains(err.Error(), "number is out of range"), "%q: %v: %s", text, err, doc)
 		require(t, strings.HasSuffix(string(text), string(r.Body)), "%q: body %q", text, r.Body)
 		r.Envelope.Extra = nil
-		if _, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: r.Envelope, Call: rw.Call{DryRun: true}}); errors.Is(err, rw.ErrInternal) {
-			t.Fatalf("%q: %v (%v)", text, err, errors.Unwrap(err))
-		}
+		_, err = s.HandoffWrite(background, handoff.WriteRequest{Envelope: r.Envelope, Call: rw.Call{DryRun: true}})
+		require(t, !errors.Is(err, rw.ErrInternal), "%q: %v (%v)", text, err, errors.Unwrap(err))
 	})
 }
 

@@ -848,9 +848,8 @@ func TestTwoStoresAtOnce(t *testing.T) {
 				own := fmt.Sprint("own", w)
 				_, err = s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: own, Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite}, {Op: "write", Path: "log.txt", Content: []byte("."), Mode: rw.ModeAppend}}, Call: rw.Call{Caller: own}})
 				expect(t, err == nil, "tx: %v (%v)", err, errors.Unwrap(err))
-				if _, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: own}}); err != nil && !errors.Is(err, rw.ErrChangedOutside) {
-					t.Errorf("undo: %v (%v)", err, errors.Unwrap(err))
-				}
+				_, err = s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: own}})
+				expect(t, err == nil || errors.Is(err, rw.ErrChangedOutside), "undo: %v (%v)", err, errors.Unwrap(err))
 			}
 		})
 	}

@@ -464,9 +464,8 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 	expect(t, again.Status == rw.StatusReplayed && again.SHA256 == out.SHA256, "replay: %+v", again)
 	r.Content, r.ContentSHA256 = []byte("ONE!"), rw.Digest{}
 	turnedDown(t, s, dir, r, rw.ErrIdempotencyKeyReused) // the written content is not the sent one
-	if dry, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("two"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || dry.SHA256.String() != hash("TWO!") || !strings.Contains(dry.Diff, "+TWO!") {
-		t.Errorf("dry run: %v %+v", err, dry)
-	}
+	dry, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("two"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}})
+	expect(t, err == nil && dry.SHA256.String() == hash("TWO!") && strings.Contains(dry.Diff, "+TWO!"), "dry run: %v %+v", err, dry)
 	equal(t, write(t, s, "a.txt", "One", rw.ModeOverwrite).Status, rw.StatusUnchanged, "the same after the transformers")
 	write(t, s, "a.txt", "more", rw.ModeAppend)
 	fileIs(t, dir, "a.txt", "ONE!MORE!")
@@ -610,13 +609,11 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 		t.Errorf("%d rows before the commit point, %d after the refusal", rows, committed(t, s))
 	}
 	tx.DryRun = true
-	if _, err := s.Tx(background, tx); err != nil || calls != 1 {
-		t.Errorf("a dry run verifies: %v", err)
-	}
+	_, err = s.Tx(background, tx)
+	expect(t, err == nil && calls == 1, "a dry run verifies: %v", err)
 	tx.DryRun, verdict = false, nil
-	if _, err := s.Tx(background, tx); err != nil || rows != 2 {
-		t.Fatalf("%v", err)
-	}
+	_, err = s.Tx(background, tx)
+	require(t, err == nil && rows == 2, "%v", err)
 	fileIs(t, dir, "a.txt", "onemore")
 	check(t, s, true)
 }

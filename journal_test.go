@@ -199,23 +199,20 @@ func TestCursors(t *testing.T) {
 	at := func(n uint64) *uint64 { return &n }
 	r := since(rw.JournalSinceRequest{AfterSeq: at(4), Limit: 3})
 	expect(t, len(r.Entries) == 3 && r.NextSeq == 7 && !r.Gap, "%+v", r)
-	if r := since(rw.JournalSinceRequest{AfterSeq: at(99)}); !r.Gap || r.Reason != "cursor_ahead" || r.NextSeq != 10 {
-		t.Errorf("%+v", r)
-	}
+	r = since(rw.JournalSinceRequest{AfterSeq: at(99)})
+	expect(t, r.Gap && r.Reason == "cursor_ahead" && r.NextSeq == 10, "%+v", r)
 	// A reply alone moves nothing; passing after_seq acknowledges.
 	for range 2 {
 		r := since(rw.JournalSinceRequest{Agent: "me"})
 		expect(t, len(r.Entries) == 5 && r.NextSeq == 10, "%+v", r)
 	}
 	since(rw.JournalSinceRequest{Agent: "me", AfterSeq: at(8)})
-	if r := since(rw.JournalSinceRequest{Agent: "me"}); len(r.Entries) != 1 || r.Entries[0].Seq != 10 {
-		t.Errorf("%+v", r)
-	}
+	r = since(rw.JournalSinceRequest{Agent: "me"})
+	expect(t, len(r.Entries) == 1 && r.Entries[0].Seq == 10, "%+v", r)
 	s.Close(background)
 	s = open(t, dir, nil)
-	if r := since(rw.JournalSinceRequest{Agent: "me"}); len(r.Entries) != 1 {
-		t.Errorf("the cursor is lost: %+v", r)
-	}
+	r = since(rw.JournalSinceRequest{Agent: "me"})
+	expect(t, len(r.Entries) == 1, "the cursor is lost: %+v", r)
 	fails(s.JournalSince(background, rw.JournalSinceRequest{}))(t, rw.ErrInvalidArgument)
 	// A refusal has a row, which is returned on request.
 	fails(s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: []byte("y"), Call: rw.Call{Caller: "you"}}))(t, rw.ErrFileAlreadyExists)
@@ -224,9 +221,8 @@ func TestCursors(t *testing.T) {
 		expect(t, len(r.Entries) == want && r.NextSeq == 11 &&
 			(want != 1 || r.Entries[0].Kind == "refused" && r.Entries[0].Reason == "file_already_exists"), "refused %v: %+v", refused, r)
 	}
-	if r := since(rw.JournalSinceRequest{Agent: "you", AfterSeq: at(10), IncludeRefused: true}); len(r.Entries) != 0 {
-		t.Errorf("the agent's own: %+v", r)
-	}
+	r = since(rw.JournalSinceRequest{Agent: "you", AfterSeq: at(10), IncludeRefused: true})
+	expect(t, len(r.Entries) == 0, "the agent's own: %+v", r)
 }
 
 // TestLegacyWorkspaceOpens: a state directory as the Python implementation
@@ -822,9 +818,8 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 		s = quickAt(t, dir, nil)
 		again("after a restart", s)
 		isErr(t, c.other(s, "key"), rw.ErrIdempotencyKeyReused, c.name, ": the key for another request")
-		if _, g, err := c.call(s, strings.Repeat("k", 201), false); !errors.Is(err, rw.ErrInvalidArgument) {
-			t.Errorf("%s: a long key: %v %+v", c.name, err, g)
-		}
+		_, g, err := c.call(s, strings.Repeat("k", 201), false)
+		expect(t, errors.Is(err, rw.ErrInvalidArgument), "%s: a long key: %v %+v", c.name, err, g)
 		check(t, s, true)
 	}
 }
@@ -926,13 +921,11 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	for _, removed := range []bool{true, false} { // once, and again after a lost reply
 		equal(t, must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t).Removed, removed, "draft")
 	}
-	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || out.Index != 2 {
-		t.Errorf("a dry run bound the key or took a number: %v %+v", err, out)
-	}
+	out, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "k"}})
+	expect(t, err == nil && out.Index == 2, "a dry run bound the key or took a number: %v %+v", err, out)
 	ro := openGated(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true}); !errors.Is(err, rw.ErrStoreReadOnly) || rw.AsError("", err).RetryBudget != rw.DefaultRetryBudget {
-		t.Errorf("read-only: %v", err)
-	}
+	_, err = ro.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true})
+	expect(t, errors.Is(err, rw.ErrStoreReadOnly) && rw.AsError("", err).RetryBudget == rw.DefaultRetryBudget, "read-only: %v", err)
 }
 
 // TestAnalyticsReadsEveryRow: the fast way through the journal yields the

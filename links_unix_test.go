@@ -298,9 +298,8 @@ func TestUndoRemovesItsDirectories(t *testing.T) {
 			expect(t, slices.Equal(got, c.left), "left: %v, want %v", got, c.left)
 			must(s.Undo(background, rw.UndoRequest{}))(t)
 			equal(t, cmp.Diff(before, entries(t, dir)), "", "undone and redone")
-			if found, err := s.Scan(background, around.ScanRequest{}); err != nil || found.Group != "" && c.beside == "true" {
-				t.Errorf("a scan found %+v, %v", found, err)
-			}
+			found, err := s.Scan(background, around.ScanRequest{})
+			expect(t, err == nil && (found.Group == "" || c.beside != "true"), "a scan found %+v, %v", found, err)
 		})
 	}
 }
@@ -325,9 +324,8 @@ func TestUndoBesideAWriter(t *testing.T) {
 			err = write()
 		}
 		noErr(t, err, "round ", i)
-		if data, err := os.ReadFile(filepath.Join(dir, "x/y/theirs")); string(data) != "theirs" {
-			t.Fatalf("round %d: %q %v", i, data, err)
-		}
+		data, err := os.ReadFile(filepath.Join(dir, "x/y/theirs"))
+		require(t, string(data) == "theirs", "round %d: %q %v", i, data, err)
 		shell(t, dir, "rm -r x")
 	}
 }
@@ -600,9 +598,8 @@ func TestUndoOfSeveralGivesModesBack(t *testing.T) {
 	file := filepath.Join(dir, "a.txt")
 	is := func(what string, mode os.FileMode) {
 		t.Helper()
-		if st, err := os.Lstat(file); err != nil || st.Mode() != mode {
-			t.Errorf("%s: %v %v, want %v", what, st.Mode(), err, mode)
-		}
+		st, err := os.Lstat(file)
+		expect(t, err == nil && st.Mode() == mode, "%s: %v %v, want %v", what, st.Mode(), err, mode)
 	}
 	noErr(t, os.WriteFile(file, []byte("private"), 0o600))
 	deleted(t, s, "a.txt")
@@ -735,9 +732,8 @@ func TestGonePrivateDirectories(t *testing.T) {
 		must(s.Scan(t.Context(), around.ScanRequest{}))(t)
 		noErr(t, back(t, s))
 		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
-			if st, err := os.Stat(filepath.Join(dir, d)); err != nil || st.Mode().Perm() != mode {
-				t.Errorf("%s: %s is %v, want %v (%v)", what, d, st.Mode(), mode, err)
-			}
+			st, err := os.Stat(filepath.Join(dir, d))
+			expect(t, err == nil && st.Mode().Perm() == mode, "%s: %s is %v, want %v (%v)", what, d, st.Mode(), mode, err)
 		}
 		fileIs(t, dir, "private/in/key", "value")
 	}

@@ -208,9 +208,8 @@ func TestAcceptedRiskIsInTheJournal(t *testing.T) {
 	r = put("b.txt", "harmless", rw.ModeCreate)
 	r.AcceptRisk = "just in case"
 	wants(t, passes(t, s, r), "")
-	if rows := rawRows(t, dir); rows[1]["accept_risk"] != nil {
-		t.Errorf("%v", rows[1])
-	}
+	rows = rawRows(t, dir)
+	expect(t, rows[1]["accept_risk"] == nil, "%v", rows[1])
 	// A long one is cut at its limit, between characters.
 	r = put("c.txt", risky.high, rw.ModeCreate)
 	r.AcceptRisk = strings.Repeat("é", 200) + strings.Repeat(" "+awsID(82), 4)
@@ -862,9 +861,8 @@ func TestServeWithBadPolicy(t *testing.T) {
 	passes(t, s, put("a.txt", "x", rw.ModeCreate))
 	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ErrProtectedPath)
 	gated(t, s, dir, put("b.txt", risky.high, rw.ModeCreate))
-	if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || d.Policy.Problem != nil || reasons(d.Recovery.Warnings) != "" {
-		t.Errorf("%v %+v", err, d)
-	}
+	d, err := s.Describe(background, rw.DescribeRequest{})
+	expect(t, err == nil && d.Policy.Problem == nil && reasons(d.Recovery.Warnings) == "", "%v %+v", err, d)
 	for _, text := range []string{"gate: [", "gate: {mode: off}\n", ""} { // valid is pinned
 		writePolicy(t, dir, text)
 		gated(t, s, dir, put("b.txt", risky.high, rw.ModeCreate))

@@ -151,9 +151,8 @@ func TestPreconditions(t *testing.T) {
 	one := write(t, s, "d.txt", "one\ntwo\n", rw.ModeCreate)
 	write(t, s, "d.txt", "one\n2\n", rw.ModeOverwrite)
 	e = refused(t, s, dir, rw.SafeWriteRequest{Path: "d.txt", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(one.SHA256)}, rw.ErrHashMismatch)
-	if diff, _ := e.Context["diff"].(string); !strings.Contains(diff, "-two\n+2\n") {
-		t.Errorf("no diff since the version that was expected: %v", e.Context)
-	}
+	diff, _ := e.Context["diff"].(string)
+	expect(t, strings.Contains(diff, "-two\n+2\n"), "no diff since the version that was expected: %v", e.Context)
 	refused(t, s, dir, rw.SafeWriteRequest{Path: "deep/new.txt", Content: []byte("!"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(wrong))}, rw.ErrHashMismatch)
 	refused(t, s, dir, put("a.txt", "short", rw.ModeOverwrite), rw.ErrDestructiveShrink)
 	refused(t, s, dir, put("a.txt", "", rw.ModeOverwrite), rw.ErrDestructiveShrink)
@@ -165,9 +164,8 @@ func TestPreconditions(t *testing.T) {
 
 	r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(upper)), AllowShrink: true, Force: true})
 	require(t, err == nil && r.Bytes == 1, "%v", err)
-	if st, _ := os.Stat(filepath.Join(dir, "a.txt")); st.Mode().Perm() != 0o444 {
-		t.Errorf("mode %v", st.Mode())
-	}
+	st, _ := os.Stat(filepath.Join(dir, "a.txt"))
+	expect(t, st.Mode().Perm() == 0o444, "mode %v", st.Mode())
 	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true}))(t)
 	refusals := 0
 	for _, e := range tail.Entries {
@@ -465,9 +463,8 @@ func TestReadOnlyStoreWritesNothing(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	r = open(t, dir, &rw.Options{ReadOnly: true})
-	if tail, err := r.JournalTail(background, rw.JournalTailRequest{}); err != nil || len(tail.Entries) != 1 {
-		t.Errorf("%v %v", tail, err)
-	}
+	tail, err := r.JournalTail(background, rw.JournalTailRequest{})
+	expect(t, err == nil && len(tail.Entries) == 1, "%v %v", tail, err)
 	fails(r.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)))(t, rw.ErrStoreReadOnly)
 	check(t, r, true)
 	for _, locks := range []bool{true, false} { // another writer died

@@ -267,9 +267,8 @@ func TestPythonScratchIsThere(t *testing.T) {
 	expect(t, err == nil && b.Bytes == 12 && string(b.Content) == "\x89PNG\r\n\x1a\n\x00\xff\xfe\x00", "%v %+v", err, b)
 	r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "again"})
 	expect(t, r.Deduped, "%+v", r)
-	if l := listed(t, s); l.Count != 4 || l.Entries[0].Label != "again" {
-		t.Errorf("%+v", l)
-	}
+	l = listed(t, s)
+	expect(t, l.Count == 4 && l.Entries[0].Label == "again", "%+v", l)
 }
 
 // TestPythonCheckpointsAreThere: data to the letter, the broken one named and

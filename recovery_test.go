@@ -890,9 +890,8 @@ func TestLateSaves(t *testing.T) {
 						t.Fatal(err)
 					}
 					expect(t, haveText(contents(fs, false), "once more, "+humansText), "what was written to %s late is lost", name)
-					if left, err := s.Unfinished(); err != nil || len(left) > 0 {
-						t.Errorf("slots %v are left: %v", left, err)
-					}
+					left, err := s.Unfinished()
+					expect(t, err == nil && len(left) == 0, "slots %v are left: %v", left, err)
 				})
 			}
 		}

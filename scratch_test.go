@@ -133,9 +133,8 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 			gone, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "second"})
 			expect(t, err == nil && gone.Removed && gone.SHA256 == a.SHA256 && gone.RowsRemoved == 2 && gone.BytesFreed == a.Bytes &&
 				gone.JournalID != "", "%+v %v", gone, err)
-			if l := listed(t, s); l.Count != 1 || l.Objects != 1 {
-				t.Errorf("%+v", l)
-			}
+			l = listed(t, s)
+			expect(t, l.Count == 1 && l.Objects == 1, "%+v", l)
 			fails(os.Stat(filepath.Join(dir, a.ScratchPath)))(t, fs.ErrNotExist, "the object is still there")
 			gone, err = s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: a.SHA256})
 			expect(t, err == nil && !gone.Removed && gone.Status == rw.StatusUnchanged && gone.JournalID == "", "%+v %v", gone, err)
@@ -344,9 +343,8 @@ func TestScratchTTL(t *testing.T) {
 	// A new put of an expired object gives it a new expiry time.
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("back"), TTL: "PT1H"})
 	s.SetNow(start.AddDate(0, 0, 9))
-	if p := keep(t, s, rw.ScratchPutRequest{Content: []byte("back")}); !p.Deduped || p.ExpiredRemoved != 0 {
-		t.Errorf("%+v", p)
-	}
+	p = keep(t, s, rw.ScratchPutRequest{Content: []byte("back")})
+	expect(t, p.Deduped && p.ExpiredRemoved == 0, "%+v", p)
 	gotBack(t, s, hash("back"), "back")
 	check(t, s, true)
 	s.Close(background)
@@ -642,9 +640,8 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("d"), Label: "new"})
 			l := listed(t, s)
 			expect(t, l.Objects == 3 && l.Entries[0].Label == "new" && l.Malformed == 0 && l.Entries[len(l.Entries)-1].Label == "log", "%+v", l)
-			if _, err := os.Stat(besideObject(dir, "c")); !os.IsNotExist(err) {
-				t.Errorf("the entry outlives its object: %v", err)
-			}
+			_, err = os.Stat(besideObject(dir, "c"))
+			expect(t, os.IsNotExist(err), "the entry outlives its object: %v", err)
 			check(t, s, true)
 		})
 	}
@@ -732,14 +729,12 @@ func TestForeignScratchLines(t *testing.T) {
 			os.Rename(statePath(dir, "scratch", "index.jsonl"), filepath.Join(dir, "index"))
 			r := must(s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("a"))}))(t)
 			expect(t, r.Entry.Label == c.label, "%+v", r)
-			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("b"))}); err != nil || r.Entry.Label != "other" {
-				t.Errorf("%+v %v", r, err)
-			}
+			r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("b"))})
+			expect(t, err == nil && r.Entry.Label == "other", "%+v %v", r, err)
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "again"})
 			os.Remove(statePath(dir, "scratch", "index.jsonl"))
-			if l := listed(t, s); l.Entries[0].Label != "again" || l.Objects != 2 {
-				t.Errorf("%+v", l)
-			}
+			l = listed(t, s)
+			expect(t, l.Entries[0].Label == "again" && l.Objects == 2, "%+v", l)
 		})
 	}
 }
@@ -754,9 +749,7 @@ func TestScratchLinesDoNotGrow(t *testing.T) {
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Notes: strings.Repeat("€", 2000), TTL: "PT30M"})
 	}
 	st := must(os.Stat(besideObject(dir, "a")))(t)
-	if st.Size() > 80<<10 {
-		t.Errorf("%d bytes", st.Size())
-	}
+	expect(t, st.Size() <= 80<<10, "%d bytes", st.Size())
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "last"})
 	os.Remove(statePath(dir, "scratch", "index.jsonl"))
 	l := listed(t, s)

@@ -812,9 +812,8 @@ func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	if c := after.Recovery().Conflicts; len(c) > 0 || !maps.Equal(files(cut), x.new) {
 		t.Errorf("a power cut left %s, conflicts %v", brief(files(cut)), c)
 	}
-	if r, err := after.Check(background, admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {
-		t.Errorf("check: %+v, %v", r.Problems, err)
-	}
+	r, err := after.Check(background, admin.CheckRequest{})
+	expect(t, err == nil && len(r.Problems) == 0, "check: %+v, %v", r.Problems, err)
 	require(t, !t.Failed(), "the process died at operation %d", n)
 	return died
 }
@@ -1312,9 +1311,8 @@ func TestPreviousHashIsOfOneContent(t *testing.T) {
 				return
 			}
 			defer f.Close()
-			if _, err := f.WriteAt([]byte(saved), 0); err != nil {
-				t.Error(err)
-			}
+			_, err = f.WriteAt([]byte(saved), 0)
+			expect(t, err == nil, "%v", err)
 		})
 		req := put("a.txt", "new", rw.ModeOverwrite)
 		req.AllowShrink = true
@@ -1546,9 +1544,8 @@ func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 		t.Errorf("open after it: %v (%v)", err, errors.Unwrap(err))
 		return
 	}
-	if r, err := s.Check(background, admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {
-		t.Errorf("check: %+v, %v", r.Problems, err)
-	}
+	r, err := s.Check(background, admin.CheckRequest{})
+	expect(t, err == nil && len(r.Problems) == 0, "check: %+v, %v", r.Problems, err)
 	length(t, s.Recovery().Conflicts, 0, "conflicts")
 	noErr(t, s.Close(background))
 }

@@ -393,9 +393,8 @@ func TestProgressKnowsTheTotal(t *testing.T) {
 		c := &reports{}
 		must(s.ChunkCompose(rw.WithProgress(context.Background(), c.take), rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true}))(t)
 		c.sound(t)
-		if got := c.all(); len(got) == 0 || got[0] != (rw.Progress{Stage: rw.StageCompose, Total: 3 << 20, Message: "joining 3 chunks"}) {
-			t.Errorf("composing: %+v", got)
-		}
+		got = c.all()
+		expect(t, len(got) != 0 && got[0] == (rw.Progress{Stage: rw.StageCompose, Total: 3 << 20, Message: "joining 3 chunks"}), "composing: %+v", got)
 	})
 }
 

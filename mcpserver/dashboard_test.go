@@ -222,9 +222,8 @@ func TestDashboardIsForThisMachine(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if err := h.Serve(context.Background(), l); err == nil || !strings.Contains(err.Error(), "loopback") {
-		t.Errorf("%v", err)
-	}
+	err = h.Serve(context.Background(), l)
+	expect(t, err != nil && strings.Contains(err.Error(), "loopback"), "%v", err)
 }
 
 // TestDashboardUndo: nothing is undone before a confirmation, which is for one
@@ -254,13 +253,11 @@ func TestDashboardUndo(t *testing.T) {
 	tail, err := b.store.JournalTail(context.Background(), rw.JournalTailRequest{N: 1})
 	expect(t, err == nil && tail.Entries[0].Op == "undo" && tail.Entries[0].Caller == "operator", "%v %+v", err, tail)
 	noErr(t, os.WriteFile(filepath.Join(b.dir, "b.txt"), []byte("by an editor\n"), 0o600))
-	if status, got, raw := b.ask("/undo", m{"row": row + 1}); status != 409 || got["reason"] != "changed_outside" || strings.Contains(raw, b.dir) {
-		t.Errorf("%d %s", status, raw)
-	}
+	status, got, raw := b.ask("/undo", m{"row": row + 1})
+	expect(t, status == 409 && got["reason"] == "changed_outside" && !strings.Contains(raw, b.dir), "%d %s", status, raw)
 	b.holds("b.txt", "by an editor\n")
-	if status, got, _ := b.ask("/undo", m{"row": 999}); status != 409 || got["reason"] != "nothing_to_undo" {
-		t.Errorf("%d %v", status, got)
-	}
+	status, got, _ = b.ask("/undo", m{"row": 999})
+	expect(t, status == 409 && got["reason"] == "nothing_to_undo", "%d %v", status, got)
 }
 
 // TestDashboardShowsNoSecret: in no part of the stream and of a diff is there a
@@ -316,9 +313,8 @@ func TestDashboardOfManyEvents(t *testing.T) {
 	most := int(time.Since(began)/(300*time.Millisecond)) + 2
 	expect(t, messages <= most && size <= 64<<10, "%d messages, %d at most; the longest has %d bytes", messages, most, size)
 	stopped := time.Now()
-	if err := b.stop(); err != nil || time.Since(stopped) > 30*time.Second {
-		t.Errorf("%v after %v", err, time.Since(stopped))
-	}
+	err = b.stop()
+	expect(t, err == nil && time.Since(stopped) <= 30*time.Second, "%v after %v", err, time.Since(stopped))
 }
 
 // pipes are a listener without buffers: what is not read is not written.

@@ -528,9 +528,8 @@ func TestHTTPPreflight(t *testing.T) {
 	if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "Authorization") {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
-	if res := ask("https://evil.example"); res.StatusCode != 403 || res.Header.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("%d %v", res.StatusCode, res.Header)
-	}
+	res = ask("https://evil.example")
+	expect(t, res.StatusCode == 403 && res.Header.Get("Access-Control-Allow-Origin") == "", "%d %v", res.StatusCode, res.Header)
 	s.want(s.request("OPTIONS", "/mcp", ""), 405)
 }
 
@@ -983,9 +982,8 @@ func TestHTTPRoots(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{})
 	res, _ := s.do(s.request("POST", "/mcp", strings.Replace(fmt.Sprintf(initBody, "t"), `"elicitation":{}`, `"roots":{}`, 1)))
 	id := res.Header.Get("Mcp-Session-Id")
-	if res, body := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id)); res.StatusCode != 202 || body != "" {
-		t.Fatalf("%d %s", res.StatusCode, body)
-	}
+	res, body := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id))
+	require(t, res.StatusCode == 202 && body == "", "%d %s", res.StatusCode, body)
 	stream := s.listen(id)
 	var q struct{ ID, Method string }
 	data := stream.next(t)
@@ -1338,9 +1336,8 @@ func TestHTTPRealClients(t *testing.T) {
 		require(t, err == nil && !res.IsError, "%s: %v %v", name, err, res)
 		data := asJSON(res.StructuredContent)
 		expect(t, strings.Contains(data, fmt.Sprintf(`"caller":%q`, name)), "%s: the receipt does not name the client: %s", name, data)
-		if list, err := c.ListTools(ctx, mcp.ListToolsRequest{}); err != nil || len(list.Tools) == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
+		list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+		expect(t, err == nil && len(list.Tools) != 0, "%s: %v", name, err)
 		noErr(t, c.Close(), name)
 	}
 }
@@ -1783,20 +1780,17 @@ func TestHTTPCursorsDoNotMix(t *testing.T) {
 	}
 	n, last := since(a, "alpha", nil)
 	mustEqual(t, n, 6, "alpha sees rows")
-	if n, _ := since(a, "alpha", last); n != 0 {
-		t.Errorf("alpha has acknowledged and still sees %d rows", n)
-	}
+	n, _ = since(a, "alpha", last)
+	expect(t, n == 0, "alpha has acknowledged and still sees %d rows", n)
 	for name, call := range map[string]caller{"b": b, "c": c} {
 		n, _ := since(call, "beta-"+name, nil)
 		expect(t, n == 6, "%s sees %d of 6 rows, because alpha has acknowledged", name, n)
 	}
-	if n, _ := since(b, "alpha", nil); n != 0 {
-		t.Error("the cursor of alpha depends on the session")
-	}
+	n, _ = since(b, "alpha", nil)
+	expect(t, n == 0, "the cursor of alpha depends on the session")
 	a(200, "rw_safe_write", map[string]any{"path": "more", "content": "x", "caller": "writer"})
-	if n, _ := since(b, "alpha", nil); n != 1 {
-		t.Error("alpha misses the new row")
-	}
+	n, _ = since(b, "alpha", nil)
+	expect(t, n == 1, "alpha misses the new row")
 	// Without an agent's name there is no cursor that could be shared.
 	got := b(300, "rw_journal_since", map[string]any{})
 	expect(t, got["ok"] == false, "%v", got)

@@ -86,18 +86,15 @@ func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
 		_, ok := o.parse(ticketForm + base64.RawURLEncoding.EncodeToString(raw[:n]))
 		testbed.Require(t, !ok, "%d of %d bytes are enough", n, len(raw))
 	}
-	if _, ok := (&office{now: o.now}).parse(state); ok {
-		t.Error("another process takes it")
-	}
+	_, ok = (&office{now: o.now}).parse(state)
+	testbed.Expect(t, !ok, "another process takes it")
 	now = now.Add(ticketAge - time.Second)
-	if _, ok := o.parse(state); !ok {
-		t.Error("it is too old too early")
-	}
+	_, ok = o.parse(state)
+	testbed.Expect(t, ok, "it is too old too early")
 	testbed.Expect(t, o.redeem(got) && !o.redeem(got), "it is not good once")
 	now = now.Add(2 * time.Second)
-	if _, ok := o.parse(state); ok {
-		t.Error("it never gets too old")
-	}
+	_, ok = o.parse(state)
+	testbed.Expect(t, !ok, "it never gets too old")
 }
 
 // TestSpentTicketsAreNeverForgotten: more than are remembered make the key

@@ -184,9 +184,8 @@ func updatesAreGathered(t *testing.T, s *rw.Store) {
 		byURI[n.Params["uri"].(string)] = append(byURI[n.Params["uri"].(string)], n.At)
 	}
 	for uri, at := range byURI {
-		if most := int(time.Since(began)/(100*time.Millisecond)) + 1; len(at) > most {
-			t.Errorf("%s: %d updates in %v", uri, len(at), time.Since(began))
-		}
+		most := int(time.Since(began)/(100*time.Millisecond)) + 1
+		expect(t, len(at) <= most, "%s: %d updates in %v", uri, len(at), time.Since(began))
 	}
 	equal(t, len(byURI), 2, "updates of")
 }

@@ -111,9 +111,8 @@ func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 	// The archived one can be looked at as well, and nothing was acknowledged.
 	h, err := s.HandoffRead(ctx, handoff.ReadRequest{})
 	require(t, err == nil && len(h.ReadBy) == 0 && len(h.Archives) != 0, "%v %v %v", h.ReadBy, h.Archives, err)
-	if text := p.prompt("resume_task", map[string]string{"path": h.Archives[0]}); !strings.Contains(text, "task_id: t-1") {
-		t.Errorf("the archived handoff:\n%s", text)
-	}
+	text = p.prompt("resume_task", map[string]string{"path": h.Archives[0]})
+	expect(t, strings.Contains(text, "task_id: t-1"), "the archived handoff:\n%s", text)
 	text = p.prompt("leave_handoff", map[string]string{"task_id": "t-3\n| forged", "status": "complete"})
 	if lines, _ := material(text); lines[0] != "task_id: t-3" || lines[1] != "| forged" || lines[2] != "status: complete" || !strings.Contains(text, "rw_handoff_write") {
 		t.Errorf("leave_handoff:\n%s", text)
@@ -231,9 +230,8 @@ func TestRecoverARefusedWrite(t *testing.T) {
 		must(s.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: d.DraftRef}))(t)
 	}
 	save(t, s, "there.txt", "x")
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "there.txt", Content: []byte("y")}); err == nil {
-		t.Fatal("created twice")
-	}
+	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "there.txt", Content: []byte("y")})
+	require(t, err != nil, "created twice")
 	text := p.prompt("recover_refused_write", nil)
 	expect(t, strings.Contains(text, "there.txt: file_already_exists"), "%s", text)
 }

@@ -322,9 +322,8 @@ func TestAPanicOutsideOfHandlersIsAnswered(t *testing.T) {
 	var out strings.Builder
 	noErr(t, mcpserver.ServeStdio(ctx, s, strings.NewReader(in), &out))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], `"id":12345678901234567,"error":{"code":-32603`) || !strings.Contains(lines[1], `"ok":true`) {
-		t.Errorf("%s", out.String())
-	}
+	expect(t, len(lines) == 2 && strings.Contains(lines[0], `"id":12345678901234567,"error":{"code":-32603`) && strings.Contains(lines[1], `"ok":true`),
+		"%s", out.String())
 	expect(t, !strings.Contains(out.String()+logs.String(), "secret") && strings.Count(logs.String(), "panicked") == 2, "%s\n%s", out.String(), logs)
 }
 
@@ -441,9 +440,8 @@ func TestHostChangesTools(t *testing.T) {
 	}
 	doc, isError := reply(t, s, "rw_delete", json.RawMessage(`{"path":"a.txt"}`))
 	expect(t, isError && strings.Contains(string(doc), "unknown_tool"), "a filtered tool: %s", doc)
-	if doc, _ := reply(t, s, "write_file", json.RawMessage(`{"path":"a.txt","content":"y"}`)); !strings.Contains(string(doc), `"tool":"write_file"`) {
-		t.Errorf("the envelope has another name: %s", doc)
-	}
+	doc, _ = reply(t, s, "write_file", json.RawMessage(`{"path":"a.txt","content":"y"}`))
+	expect(t, strings.Contains(string(doc), `"tool":"write_file"`), "the envelope has another name: %s", doc)
 }
 
 // TestToolsForAnotherServer: our tools work in a server that is not ours.

@@ -51,12 +51,8 @@ func TestAPanicOfAToolReportsNoFalseEffect(t *testing.T) {
 			want = "none"
 		}
 		reason, effect, hint := effectOf(t, []byte(a.Text))
-		if a.OK || reason != "internal_error" || effect != want || strings.Contains(a.Text, "secret") {
-			t.Errorf("%s: %s", of.name, a.Text)
-		}
-		if strings.Contains(hint, "may have been carried out") != (want == "unknown") {
-			t.Errorf("%s: %s", of.name, hint)
-		}
+		testbed.Expect(t, !a.OK && reason == "internal_error" && effect == want && !strings.Contains(a.Text, "secret"), "%s: %s", of.name, a.Text)
+		testbed.Expect(t, strings.Contains(hint, "may have been carried out") == (want == "unknown"), "%s: %s", of.name, hint)
 	}
 	_, err := os.Stat(filepath.Join(dir, "written"))
 	testbed.Expect(t, err == nil, "nothing was written, so nothing was tried")

@@ -18,9 +18,8 @@ func callable(t *testing.T, where string, steps []NextAction, inputs map[string]
 	for _, s := range steps {
 		args, err := json.Marshal(s.Args)
 		testbed.Require(t, err == nil && inputs[s.Tool] != nil && s.When != "", "%s: %+v %v", where, s, err)
-		if err := inputs[s.Tool].Validate(args); err != nil {
-			t.Errorf("%s: %s %s: %v", where, s.Tool, args, err)
-		}
+		err = inputs[s.Tool].Validate(args)
+		testbed.Expect(t, err == nil, "%s: %s %s: %v", where, s.Tool, args, err)
 	}
 }
 

@@ -249,12 +249,10 @@ func TestClaimTool(t *testing.T) {
 			"%s", a.Text)
 		fence := strconv.FormatUint(out.Claims[0].Fence, 10)
 		write := `{"path":"src/x.txt","mode":"overwrite","content":"` + mine.session + `"`
-		if a := box.Call(ctx, "rw_safe_write", raw(write+mine.key+`}`), mine.opts); !a.OK {
-			t.Errorf("%s", a.Text)
-		}
-		if a := box.Call(ctx, "rw_safe_write", raw(write+`}`), &toolbox.CallOpts{Client: "c", Connection: "two"}); a.OK || !strings.Contains(a.Text, "path_claimed") {
-			t.Errorf("%s", a.Text)
-		}
+		a = box.Call(ctx, "rw_safe_write", raw(write+mine.key+`}`), mine.opts)
+		testbed.Expect(t, a.OK, "%s", a.Text)
+		a = box.Call(ctx, "rw_safe_write", raw(write+`}`), &toolbox.CallOpts{Client: "c", Connection: "two"})
+		testbed.Expect(t, !a.OK && strings.Contains(a.Text, "path_claimed"), "%s", a.Text)
 		for _, step := range []struct {
 			args string
 			opts *toolbox.CallOpts

@@ -405,9 +405,7 @@ func TestALostResultIsNotSuccess(t *testing.T) {
 				if code != rw.CodeStorage || strings.Count(errs, "no space left") != 1 || strings.Contains(errs, "internal") || strings.Contains(errs, "somewhere") {
 					t.Errorf("%s (person: %v): code %d: %q", line, person, code, errs)
 				}
-				if out.taken.Len() > room {
-					t.Errorf("%s: after the gap comes %q", line, out.taken.String())
-				}
+				expect(t, out.taken.Len() <= room, "%s: after the gap comes %q", line, out.taken.String())
 			}
 		}
 	}
@@ -519,9 +517,7 @@ func TestFlagsInFrontOfTheSubcommand(t *testing.T) {
 		given := []string{"--" + f.Name}
 		if f.NoOptDefVal == "" {
 			value, ok := values[f.Name]
-			if !ok {
-				t.Fatalf("no value to try --%s with", f.Name)
-			}
+			require(t, ok, "no value to try --%s with", f.Name)
 			given = append(given, value)
 		}
 		after := s.run(append([]string{"describe"}, given...)...)

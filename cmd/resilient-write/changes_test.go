@@ -76,13 +76,10 @@ func (a *surroundings) call(args []string, extra map[string]string) (code rw.Cod
 func (a *surroundings) rw(args ...string) map[string]any {
 	a.t.Helper()
 	got, out, errs := a.call(args, nil)
-	if got != 0 {
-		a.t.Fatalf("%v: exit %d\n%s%s", args, got, out.String(), errs.String())
-	}
+	require(a.t, got == 0, "%v: exit %d\n%s%s", args, got, out.String(), errs.String())
 	var reply map[string]any
-	if err := json.Unmarshal(out.Bytes(), &reply); err != nil {
-		a.t.Fatalf("%v: %v\n%s", args, err, out.String())
-	}
+	err := json.Unmarshal(out.Bytes(), &reply)
+	require(a.t, err == nil, "%v: %v\n%s", args, err, out.String())
 	name := twice(json.NewDecoder(&out))
 	require(a.t, name == "", "%v: the reply has a member %q twice", args, name)
 	return reply

@@ -175,9 +175,8 @@ func TestProgressIsDrawnAndWiped(t *testing.T) {
 	r := s.ok("check", "--repair", "--color", "never")
 	expect(t, strings.Contains(r.errs, "\r\x1b[Krepair     ") && strings.HasSuffix(r.errs, wipe) && strings.HasPrefix(r.out, "clean"),
 		"%q %q", r.errs, r.out)
-	if r := s.ok("check", "--repair", "--json"); r.errs != "" {
-		t.Errorf("%q", r.errs)
-	}
+	r = s.ok("check", "--repair", "--json")
+	expect(t, r.errs == "", "%q", r.errs)
 }
 
 // leakedSecret is the secret to erase.

@@ -85,9 +85,8 @@ func TestEraseOnATerminal(t *testing.T) {
 			onScreen(t, keys, &seen, "history")
 		}
 		cmd.Wait()
-		if code := rw.Code(cmd.ProcessState.ExitCode()); code != row.code {
-			t.Errorf("%s: code %d, screen %q", row.name, code, seen.String())
-		}
+		code := rw.Code(cmd.ProcessState.ExitCode())
+		expect(t, code == row.code, "%s: code %d, screen %q", row.name, code, seen.String())
 		expect(t, !strings.Contains(seen.String(), leakedSecret[:9]), "%s: the screen shows the secret: %q", row.name, seen.String())
 		waitForEcho(t, screen, true)
 	}

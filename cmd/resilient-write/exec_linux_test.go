@@ -327,9 +327,8 @@ func TestExecEndsBackground(t *testing.T) {
 	cmd.Stdout = w
 	noErr(t, cmd.Run())
 	w.Close()
-	if _, err := r.Read(make([]byte, 1)); err == nil {
-		t.Error("the output is still open")
-	}
+	_, err = r.Read(make([]byte, 1))
+	expect(t, err != nil, "the output is still open")
 	expect(t, strings.Contains(s.tree(), "new"), "nothing was committed")
 }
 

@@ -29,16 +29,13 @@ func TestExecTool(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dir, "made.txt"))
 	expect(t, err == nil && string(data) == "x\n", "%q %v", data, err)
 	script["argv"] = []string{"sh", "-c", "echo " + secret + " > key.txt"}
-	if out := callTool(t, c, "rw_exec", script); reason(out) != "risk_blocked" {
-		t.Errorf("%v", out)
-	}
+	out = callTool(t, c, "rw_exec", script)
+	expect(t, reason(out) == "risk_blocked", "%v", out)
 	script["argv"] = []string{"sh", "-c", "mkdir -p .vscode; echo {} > .vscode/tasks.json"}
-	if out := callTool(t, c, "rw_exec", script); reason(out) != "protected_default" {
-		t.Errorf("%v", out)
-	}
+	out = callTool(t, c, "rw_exec", script)
+	expect(t, reason(out) == "protected_default", "%v", out)
 	_, err = os.Stat(filepath.Join(dir, "key.txt"))
 	expect(t, err != nil, "the secret is there")
-	if out := callTool(t, c, "rw_undo", nil); out["ok"] != true {
-		t.Errorf("%v", out)
-	}
+	out = callTool(t, c, "rw_undo", nil)
+	expect(t, out["ok"] == true, "%v", out)
 }

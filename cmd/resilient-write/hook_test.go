@@ -54,9 +54,7 @@ func (a *surroundings) event(event any) string {
 
 func (a *surroundings) answer(event any, ok bool, out, errs bytes.Buffer) string {
 	a.t.Helper()
-	if !ok {
-		a.t.Fatalf("%.300v: %s", event, errs.String())
-	}
+	require(a.t, ok, "%.300v: %s", event, errs.String())
 	if out.Len() > 0 && !json.Valid(out.Bytes()) {
 		a.t.Fatalf("%.300v: the answer is no JSON: %s", event, out.String())
 	}

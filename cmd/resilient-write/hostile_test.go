@@ -175,9 +175,8 @@ func TestHostileArgumentsBlockNoCall(t *testing.T) {
 		if got := reason(out); got == "" && (row.reasons != "" || out["ok"] != true) || got != "" && row.reasons != "" && !strings.Contains(row.reasons, got) {
 			t.Errorf("%s: %.300v", row.name, out)
 		}
-		if out := w.reply("next", hangLimit(size)); out["ok"] != true {
-			t.Fatalf("%s: the next mutation: %.300v", row.name, out)
-		}
+		out = w.reply("next", hangLimit(size))
+		require(t, out["ok"] == true, "%s: the next mutation: %.300v", row.name, out)
 	}
 }
 

@@ -179,9 +179,8 @@ func TestHubIsAProgramOfItsOwn(t *testing.T) {
 		t.Setenv("PATH", dir)
 		var out, errs bytes.Buffer
 		code := run(strings.Fields(c.args), os.Getenv, strings.NewReader(""), &out, &errs)
-		if code != rw.CodeNotFound || !strings.Contains(errs.String(), "go build") {
-			t.Errorf("%s without it: %d %s%s", c.args, code, out.String(), errs.String())
-		}
+		expect(t, code == rw.CodeNotFound && strings.Contains(errs.String(), "go build"),
+			"%s without it: %d %s%s", c.args, code, out.String(), errs.String())
 		os.WriteFile(filepath.Join(dir, hubProgram), []byte("#!/bin/sh\nread -r line\necho \"$*|$line\"\nexit 6\n"), 0o755)
 		out.Reset()
 		code = run(strings.Fields(c.args), os.Getenv, strings.NewReader("typed\n"), &out, &errs)
@@ -201,9 +200,7 @@ func TestStatusShowsTheLag(t *testing.T) {
 	}
 	status := func() string {
 		var out, errs bytes.Buffer
-		if code := run([]string{"status", "--root", dir, "--state-dir", state}, os.Getenv, strings.NewReader(""), &out, &errs); code != 0 {
-			t.Fatal(code, errs.String())
-		}
+		mustEqual(t, run([]string{"status", "--root", dir, "--state-dir", state}, os.Getenv, strings.NewReader(""), &out, &errs), 0, errs.String())
 		return out.String()
 	}
 	expect(t, !strings.Contains(status(), `"hub"`), "there is no hub")
@@ -246,7 +243,6 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	expect(t, err != nil && strings.Contains(string(out), "state_not_writable") && !strings.Contains(string(out), store), "%v %s", err, out)
 	expect(t, len(stores(state)) == 0, "a second store was made")
-	if _, err := os.Lstat(filepath.Join(a.dir, ".resilient_write")); err == nil {
-		t.Error("a second store was made in the tree")
-	}
+	_, err = os.Lstat(filepath.Join(a.dir, ".resilient_write"))
+	expect(t, err != nil, "a second store was made in the tree")
 }

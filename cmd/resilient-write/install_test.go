@@ -496,9 +496,8 @@ func silent(t *testing.T, dir string, args []string) {
 	cmd := exec.Command(build(t), args...)
 	var out, errs bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
-	if err := cmd.Run(); err != nil || out.Len()+errs.Len() > 0 {
-		t.Errorf("%q: %v, stdout %q, stderr %q", args, err, out.String(), errs.String())
-	}
+	err := cmd.Run()
+	expect(t, err == nil && out.Len()+errs.Len() <= 0, "%q: %v, stdout %q, stderr %q", args, err, out.String(), errs.String())
 }
 
 // checkGo checks commands that need a network or write into the checkout: the

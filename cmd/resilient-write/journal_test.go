@@ -57,12 +57,10 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("%v %v: %s", info, err, r.out)
 	}
 	asPerson(t)
-	if r := s.run("journal", "export"); r.code != rw.CodeUsage || !strings.Contains(r.errs, "--out") {
-		t.Errorf("an export for a terminal: %d %s", r.code, r.errs)
-	}
-	if r := s.ok("journal", "export", "--out", out, "--color", "never"); !strings.Contains(r.out, "exported 1 rows, ") {
-		t.Errorf("%q", r.out)
-	}
+	r = s.run("journal", "export")
+	expect(t, r.code == rw.CodeUsage && strings.Contains(r.errs, "--out"), "an export for a terminal: %d %s", r.code, r.errs)
+	r = s.ok("journal", "export", "--out", out, "--color", "never")
+	expect(t, strings.Contains(r.out, "exported 1 rows, "), "%q", r.out)
 }
 
 // TestExportToAReaderThatStopped: Ctrl-C ends the export, although no process

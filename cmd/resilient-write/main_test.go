@@ -125,9 +125,7 @@ func TestEndOfInputLosesNothing(t *testing.T) {
 		fmt.Fprintf(&want, "line %d\n", i)
 	}
 	got, _ := os.ReadFile(filepath.Join(dir, "log.txt"))
-	if string(got) != want.String() {
-		t.Fatalf("got %d bytes, want %d", len(got), want.Len())
-	}
+	mustEqual(t, string(got), want.String(), len(got), " bytes ", want.Len())
 }
 
 // pipeline writes n calls at once, closes the input, and returns their replies.
@@ -148,9 +146,7 @@ func pipeline(t *testing.T, dir string, n int, message func(int) string) []strin
 	cmd.Stdin = strings.NewReader(in.String())
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, errs.String())
-	}
+	noErr(t, cmd.Run(), errs.String())
 	var replies []string
 	r := bufio.NewScanner(&out)
 	r.Buffer(nil, 1<<24)

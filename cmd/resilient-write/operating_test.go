@@ -109,9 +109,7 @@ func played(t *testing.T, sh string, list []shownCommand) (text, dir string) {
 		"HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, out.String())
-	}
+	noErr(t, cmd.Run(), out.String())
 	wiped := regexp.MustCompile(`[^\n]*\r\x1b\[K`) // bars, of which a slow machine shows several
 	return wiped.ReplaceAllString(out.String(), ""), dir
 }

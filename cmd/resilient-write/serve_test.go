@@ -81,9 +81,7 @@ func serveIn(t *testing.T, dir string, env []string, args ...string) *served {
 		s.cmd.Process.Kill()
 		<-s.ended
 		s.cmd.Wait()
-		if out.Len() > 0 {
-			t.Errorf("something on stdout: %s", out.String())
-		}
+		expect(t, out.Len() <= 0, "something on stdout: %s", out.String())
 	})
 	select {
 	case a := <-address:
@@ -180,9 +178,8 @@ func TestServeHTTP(t *testing.T) {
 	expect(t, err == nil && strings.Contains(body, `"caller":"tester"`), "%v %s", err, body)
 	data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt"))
 	expect(t, string(data) == "over HTTP", "the file holds %q", data)
-	if res, err := s.http.Get(s.url + "/sse"); err != nil || res.StatusCode != 401 {
-		t.Errorf("%v %v", res, err)
-	}
+	res, err := s.http.Get(s.url + "/sse")
+	expect(t, err == nil && res.StatusCode == 401, "%v %v", res, err)
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d: %s", code, s.stderr())
 	}
@@ -328,9 +325,8 @@ func TestServeHTTPSocket(t *testing.T) {
 		return s
 	}
 	s := start()
-	if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info, err)
-	}
+	info, err := os.Lstat(path)
+	expect(t, err == nil && info.Mode().Perm() == 0o600, "%v %v", info, err)
 	left, _ := os.ReadDir(dir)
 	expect(t, len(left) == 1, "beside the socket there is more: %v", left)
 	if strings.Contains(s.stderr(), dir) {
@@ -488,9 +484,8 @@ func TestAllowedRoots(t *testing.T) {
 		req.Params.Name, req.Params.Arguments = "rw_safe_write", map[string]any{"path": filepath.Join(dir, "a.txt"), "content": "x"}
 		res, err := c.CallTool(t.Context(), req)
 		expect(t, err == nil && res.IsError != want, "%v: %+v", err, res)
-		if _, err := os.Stat(filepath.Join(dir, "a.txt")); (err == nil) != want {
-			t.Error(err)
-		}
+		_, err = os.Stat(filepath.Join(dir, "a.txt"))
+		expect(t, (err == nil) == want, "%v", err)
 	}
 	list := must(c.ListTools(t.Context(), mcp.ListToolsRequest{}))(t)
 	for _, tool := range list.Tools {

@@ -277,9 +277,8 @@ func TestWatchOnATerminal(t *testing.T) {
 	w = onTerminal(t, dir, "watch")
 	w.sees("changed last")
 	w.cmd.Process.Signal(syscall.SIGTERM)
-	if code, _ := w.ends(); code != 0 || !strings.HasSuffix(w.seen.String(), leaveScreen) {
-		t.Errorf("terminated: code %d %q", code, w.seen.String())
-	}
+	code, _ = w.ends()
+	expect(t, code == 0 && strings.HasSuffix(w.seen.String(), leaveScreen), "terminated: code %d %q", code, w.seen.String())
 }
 
 // TestProgressOnATerminal: the bar shows how much is done, in percent and in

@@ -213,9 +213,8 @@ func TestServeWithADashboard(t *testing.T) {
 	sees("by-a-person.txt")
 	in.Close()
 	rest, _ := io.ReadAll(said)
-	if err := cmd.Wait(); err != nil || strings.Contains(string(rest), found[2]) || strings.Contains(string(rest), s.dir) {
-		t.Errorf("%v %s", err, rest)
-	}
+	err = cmd.Wait()
+	expect(t, err == nil && !strings.Contains(string(rest), found[2]) && !strings.Contains(string(rest), s.dir), "%v %s", err, rest)
 }
 
 // TestDescriptors: the result and the progress go to open descriptors of the

@@ -118,9 +118,8 @@ func TestApprove(t *testing.T) {
 	} {
 		after, err := Set(JSON, before, []Edit{e})
 		testbed.Expect(t, err == nil && strings.Contains(after, e.Value.(string)), "%v:\n%s", err, after)
-		if again, err := Set(JSON, after, []Edit{e}); err != nil || again != after {
-			t.Errorf("a second time: %v\n%s", err, again)
-		}
+		again, err := Set(JSON, after, []Edit{e})
+		testbed.Expect(t, err == nil && again == after, "a second time: %v\n%s", err, again)
 		if gone, err := Unset(JSON, after, e); err != nil || gone != strings.TrimPrefix(before, "{}\n") {
 			t.Errorf("removed: %v\n%s", err, cmp.Diff(before, gone))
 		}
@@ -172,9 +171,8 @@ func TestLines(t *testing.T) {
 		testbed.Expect(t, err == nil && strings.HasPrefix(after, before) && strings.Contains(after, "one\n"), "%q %v", after, err)
 		newer, err := SetLines(after+"more\n", "two\n")
 		testbed.Expect(t, err == nil && !strings.Contains(newer, "one") && strings.HasSuffix(newer, "more\n"), "%q %v", newer, err)
-		if gone, err := UnsetLines(after); err != nil || gone != before {
-			t.Errorf("%q became %q, %v", before, gone, err)
-		}
+		gone, err := UnsetLines(after)
+		testbed.Expect(t, err == nil && gone == before, "%q became %q, %v", before, gone, err)
 	}
 	for _, text := range []string{begin, end, end + begin, begin + begin + end} {
 		out, err := SetLines(text, "x\n")
@@ -202,9 +200,8 @@ func FuzzJSON(f *testing.F) {
 			testbed.Require(t, !errors.Is(err, ErrByHand), "%q: %v", text, err)
 			return
 		}
-		if gone, err := Unset(JSON, after, Edit{At: c.At, Key: Server}); err != nil {
-			t.Fatalf("%q became %q, which became %q: %v", text, after, gone, err)
-		}
+		gone, err := Unset(JSON, after, Edit{At: c.At, Key: Server})
+		testbed.Require(t, err == nil, "%q became %q, which became %q: %v", text, after, gone, err)
 	})
 }
 

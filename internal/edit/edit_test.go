@@ -207,9 +207,8 @@ func TestWorkOfEditsIsBounded(t *testing.T) {
 	testbed.Expect(t, ok && f.Reason == TooMuchWork && f.Edit >= 30 && f.Edit <= 40, "%v", err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := edited(ctx, []byte("a"), list); err != context.Canceled {
-		t.Errorf("%v", err)
-	}
+	_, _, err = edited(ctx, []byte("a"), list)
+	testbed.Expect(t, err == context.Canceled, "%v", err)
 }
 
 // TestMatchesOfEditsAreBounded: edits that double a text of one letter end before there are

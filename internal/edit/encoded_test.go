@@ -156,14 +156,11 @@ func TestEncodedSweep(t *testing.T) {
 				}
 				continue
 			}
-			if err != nil || !bytes.Equal(got.Content, want) || got.Replacements != n {
-				t.Fatalf("%s % x %q → %q: % x (%d), %v, want % x (%d)", c.name, raw, old, new, got.Content, got.Replacements, err, want, n)
-			}
+			testbed.Require(t, err == nil && bytes.Equal(got.Content, want) && got.Replacements == n,
+				"%s % x %q → %q: % x (%d), %v, want % x (%d)", c.name, raw, old, new, got.Content, got.Replacements, err, want, n)
 			made++
 		}
-		if made < rounds(2000) {
-			t.Errorf("%s: only %d edits, of %d letters", c.name, made, len(all))
-		}
+		testbed.Expect(t, made >= rounds(2000), "%s: only %d edits, of %d letters", c.name, made, len(all))
 	}
 }
 
@@ -222,9 +219,7 @@ func TestDamagedSweep(t *testing.T) {
 				made++
 			}
 		}
-		if made < rounds(500) {
-			t.Errorf("%s: only %d edits", c.name, made)
-		}
+		testbed.Expect(t, made >= rounds(500), "%s: only %d edits", c.name, made)
 	}
 }
 

@@ -44,16 +44,12 @@ func TestReadSweep(t *testing.T) {
 			read++
 			from := rnd.IntN(len(raw) + 1)
 			rest, at := got.Skip(from)
-			if head, err := codec(c).NewEncoder().Bytes([]byte(strings.TrimSuffix(text, rest.Text))); err != nil || at < from || at != len(head) || at-from > 3 {
-				t.Fatalf("%s % x from %d: %q from %d", c.name, raw, from, rest.Text, at)
-			}
-			if n := rest.Bytes(len(rest.Text)); at+n != len(raw) {
-				t.Fatalf("%s % x from %d: %d bytes from %d", c.name, raw, from, n, at)
-			}
+			head, err := codec(c).NewEncoder().Bytes([]byte(strings.TrimSuffix(text, rest.Text)))
+			testbed.Require(t, err == nil && at >= from && at == len(head) && at-from <= 3, "%s % x from %d: %q from %d", c.name, raw, from, rest.Text, at)
+			n := rest.Bytes(len(rest.Text))
+			testbed.Require(t, at+n == len(raw), "%s % x from %d: %d bytes from %d", c.name, raw, from, n, at)
 		}
-		if read < rounds(500) {
-			t.Errorf("%s: only %d texts", c.name, read)
-		}
+		testbed.Expect(t, read >= rounds(500), "%s: only %d texts", c.name, read)
 	}
 }
 
@@ -82,9 +78,8 @@ func TestReadAndEdit(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if back, err := codec(got.charset).NewEncoder().Bytes([]byte(got.Text)); err != nil || !bytes.Equal(back, raw) {
-			t.Fatalf("%s %q is read as %q in %s: % x %v", s.name, text, got.Text, got.Encoding, back, err)
-		}
+		back, err := codec(got.charset).NewEncoder().Bytes([]byte(got.Text))
+		testbed.Require(t, err == nil && bytes.Equal(back, raw), "%s %q is read as %q in %s: % x %v", s.name, text, got.Text, got.Encoding, back, err)
 		read++
 		is := []rune(got.Text)
 		from = rnd.IntN(len(is))

@@ -42,9 +42,7 @@ func TestAdmission(t *testing.T) {
 		all := s.admit(ctx, 2)
 		began = time.Now()
 		late := s.admit(ctx, 1)
-		if time.Since(began) != admissionWait {
-			t.Errorf("a commit waited %v", time.Since(began))
-		}
+		testbed.Equal(t, time.Since(began), admissionWait, "a commit waited")
 		late()
 		all()
 		testbed.Expect(t, s.admission.used == 0 && len(s.admission.waiting) == 0,

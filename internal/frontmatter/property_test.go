@@ -103,9 +103,8 @@ func TestRoundTrip(t *testing.T) {
 		text, err := json.Marshal(m)
 		testbed.NoErr(t, err, name)
 		var read frontmatter.Map
-		if err := json.Unmarshal(text, &read); err != nil || !read.Equal(m) {
-			t.Fatalf("%s: %v\n%s", name, err, text)
-		}
+		err = json.Unmarshal(text, &read)
+		testbed.Require(t, err == nil && read.Equal(m), "%s: %v\n%s", name, err, text)
 	}
 }
 
@@ -166,15 +165,13 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		testbed.Require(t, err == nil, "%q: %v", yaml, err)
-		if back, err := frontmatter.Decode(text); err != nil || !back.Equal(m) {
-			t.Fatalf("%q became %q: %v", yaml, text, err)
-		}
+		back, err := frontmatter.Decode(text)
+		testbed.Require(t, err == nil && back.Equal(m), "%q became %q: %v", yaml, text, err)
 		data, err := json.Marshal(m)
 		testbed.Require(t, err == nil, "%q: %v", yaml, err)
 		var read frontmatter.Map
-		if err := json.Unmarshal(data, &read); err != nil || !read.Equal(m) {
-			t.Fatalf("%q became %q: %v", yaml, data, err)
-		}
+		err = json.Unmarshal(data, &read)
+		testbed.Require(t, err == nil && read.Equal(m), "%q became %q: %v", yaml, data, err)
 	})
 }
 

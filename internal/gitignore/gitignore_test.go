@@ -42,9 +42,8 @@ func TestAsGit(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command(git, "init", "-q", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := exec.Command(git, "init", "-q", dir).CombinedOutput()
+	testbed.Require(t, err == nil, "%v: %s", err, out)
 	var ask []string
 	for _, p := range paths {
 		if dirs[p] {

@@ -53,9 +53,8 @@ func lose(t *testing.T, disk *simfs.FS, segment uint64, gap [2]int64) {
 	f, err := dir.Open(fmt.Sprintf("%020d.jsonl", segment), fsx.Read|fsx.Write, 0)
 	testbed.NoErr(t, err)
 	defer f.Close()
-	if _, err := f.WriteAt(make([]byte, gap[1]-gap[0]), gap[0]); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.WriteAt(make([]byte, gap[1]-gap[0]), gap[0])
+	testbed.Require(t, err == nil, "%v", err)
 }
 
 // agree opens what a crash left and writes a row, then opens it again.

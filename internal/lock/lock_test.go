@@ -154,9 +154,8 @@ func TestTreeWaitsForKeys(t *testing.T) {
 	for _, x := range list {
 		keys, err := list[0].Keys(ctx, time.Second, "keys", "a")
 		testbed.NoErr(t, err)
-		if _, err := x.Tree(ctx, 30*time.Millisecond, "move"); err == nil {
-			t.Error("the tree was locked beside a key")
-		}
+		_, err = x.Tree(ctx, 30*time.Millisecond, "move")
+		testbed.Expect(t, err != nil, "the tree was locked beside a key")
 		keys()
 		tree := testbed.Must(x.Tree(ctx, time.Second, "move"))(t)
 		for _, y := range list {
@@ -178,12 +177,10 @@ func TestLiveness(t *testing.T) {
 	list, _ := lock.Writers(dir)
 	testbed.Expect(t, fmt.Sprint(list) == "[writer1]", "%v", list)
 	release()
-	if live, err := lock.Alive(dir, "writer1"); err != nil || live {
-		t.Errorf("%v %v", live, err)
-	}
-	if err := lock.Forget(dir, "writer1"); err != nil {
-		t.Error(err)
-	}
+	live, err := lock.Alive(dir, "writer1")
+	testbed.Expect(t, err == nil && !live, "%v %v", live, err)
+	err = lock.Forget(dir, "writer1")
+	testbed.Expect(t, err == nil, "%v", err)
 }
 
 func BenchmarkKeys(b *testing.B) {

@@ -127,9 +127,8 @@ func TestJSONStaysWhatItWas(t *testing.T) {
 			testbed.Require(t, err == nil && changed && len(out) == len(text),
 				"%q: %v, changed %v, %d of %d bytes\n%s", secret, err, changed, len(out), len(text), text)
 			var back map[string]any
-			if err := json.Unmarshal(out, &back); err != nil {
-				t.Fatalf("%q: %v\n%s\n%s", secret, err, text, out)
-			}
+			err = json.Unmarshal(out, &back)
+			testbed.Require(t, err == nil, "%q: %v\n%s\n%s", secret, err, text, out)
 			for k, v := range back {
 				if s, ok := v.(string); ok && (strings.Contains(s, secret) || n.Within([]byte(s))) {
 					t.Fatalf("%q: still in %s: %q", secret, k, s)

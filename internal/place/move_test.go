@@ -154,9 +154,8 @@ func TestMoveRefuses(t *testing.T) {
 		testbed.Expect(t, errors.Is(err, place.ErrInUse), "%v", err)
 	}
 	release()
-	if err := place.Remove(from); err != nil || len(w.Found()) != 0 {
-		t.Error(err, w.Found())
-	}
+	err = place.Remove(from)
+	testbed.Expect(t, err == nil && len(w.Found()) == 0, "%v %v", err, w.Found())
 }
 
 // TestInterruptedCopyIsNoStore: a copy that a move to another file system did not finish
@@ -193,9 +192,8 @@ func TestInterruptedCopyIsNoStore(t *testing.T) {
 		testbed.Expect(t, err == nil, "%s, to a third place: %v", at, err)
 		found = w.Found()
 		testbed.Expect(t, len(found) == 0, "%s, from a third place: %q", at, found)
-		if err := errors.Join(place.Move(other.Path, to), place.Finish(to.Path)); err != nil || len(w.Found()) != 1 {
-			t.Errorf("%s, finished: %v, %q", at, err, w.Found())
-		}
+		err = errors.Join(place.Move(other.Path, to), place.Finish(to.Path))
+		testbed.Expect(t, err == nil && len(w.Found()) == 1, "%s, finished: %v, %q", at, err, w.Found())
 	}
 }
 
@@ -230,9 +228,7 @@ func TestRemovedInPart(t *testing.T) {
 			t.Error(place.Remove(dir))
 		}()
 		left := place.All(w)
-		if len(left) != 1 || len(w.Found()) != 0 {
-			t.Fatalf("%s: %v, %v", kind, left, w.Found())
-		}
+		testbed.Require(t, len(left) == 1 && len(w.Found()) == 0, "%s: %v, %v", kind, left, w.Found())
 		os.RemoveAll(left[0].Path + "/meta.json")
 		os.RemoveAll(left[0].Path + "/journal")
 		again := place.All(w)

@@ -147,9 +147,7 @@ rm kind; mkdir kind; echo 4 > kind/f; rm -r kinds; echo 5 > kinds
 mkfifo pipe
 cat dir/c.txt > /dev/null
 test "$(cat a.txt | tr -d '\n')" = alphamore`)
-			if exit != (Exit{}) {
-				t.Fatalf("exit %+v: %s", exit, p.out.String())
-			}
+			testbed.MustEqual(t, exit, (Exit{}), "exit ", p.out.String())
 			want := []string{
 				"dir kind", "dir made", "dir made/deep", "file a.txt", "file kind/f", "file kinds", "file made/deep/f", "file new.txt", "file old/w",
 				"gone dir/b.txt", "gone kind", "gone kinds", "gone kinds/in", "gone kinds/in/z", "gone old/x", "gone old/y", "gone whole", "gone whole/z", "link link", "other pipe",
@@ -195,9 +193,7 @@ echo c > %[3]s/ok || echo "no cache"
 echo t > "$TMPDIR/ok" || echo "no tmp"
 echo n > /dev/null || echo "no null"
 `, p.root, outside, cache, p.base))
-			if exit != (Exit{}) || p.out.Len() > 0 {
-				t.Errorf("exit %+v: %s", exit, p.out.String())
-			}
+			testbed.Expect(t, exit == (Exit{}) && p.out.Len() <= 0, "exit %+v: %s", exit, p.out.String())
 		})
 	}
 }

@@ -123,9 +123,8 @@ func TestJWTHeadersNameWhatTheyAre(t *testing.T) {
 	} {
 		body := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + expand("{an 24}", 1) + `"}`))
 		text := "x " + base64.RawURLEncoding.EncodeToString([]byte(head)) + "." + body + "." + expand("{url 43}", 2) + "\n"
-		if r := s.Score([]byte(text), Options{}); r.Verdict != want {
-			t.Errorf("a token with the header %s: %s, want %s (%v)", head, r.Verdict, want, r.Families())
-		}
+		r := s.Score([]byte(text), Options{})
+		testbed.Expect(t, r.Verdict == want, "a token with the header %s: %s, want %s (%v)", head, r.Verdict, want, r.Families())
 	}
 }
 

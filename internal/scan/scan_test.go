@@ -40,9 +40,8 @@ func secrets() map[string]string {
 func TestEveryConfirmedCredentialIsHigh(t *testing.T) {
 	s := scanner(t)
 	for id, text := range secrets() {
-		if r := s.Score([]byte("# notes\n"+text+"\n"), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("%s: %s with %v", id, r.Verdict, r.Families())
-		}
+		r := s.Score([]byte("# notes\n"+text+"\n"), Options{})
+		testbed.Expect(t, r.Verdict == VerdictHigh, "%s: %s with %v", id, r.Verdict, r.Families())
 	}
 }
 
@@ -321,9 +320,7 @@ func TestWrappedSecretsAreFound(t *testing.T) {
 			}
 			text := "before\n" + wrap(expand(template, 2)) + "\nafter\n"
 			r := s.Score([]byte(text), Options{})
-			if r.Verdict != VerdictHigh {
-				t.Errorf("%s of %s: %s %v", name, template, r.Verdict, r.Families())
-			}
+			testbed.Expect(t, r.Verdict == VerdictHigh, "%s of %s: %s %v", name, template, r.Verdict, r.Families())
 		}
 	}
 }
@@ -449,17 +446,15 @@ func TestPolicy(t *testing.T) {
 	testbed.NoErr(t, err)
 	r := s.Score([]byte(ticket), Options{})
 	testbed.Expect(t, r.Verdict == VerdictMedium && r.Score == .5 && len(r.Findings) == 1, "custom rule: %s %v %v", r.Verdict, r.Score, r.Findings)
-	if r := s.Score([]byte("a@acme-corp.io "+expand("{jwt}", 1)), Options{}); r.Verdict != VerdictSafe {
-		t.Errorf("disabled rules: %v", r.Families())
-	}
+	r = s.Score([]byte("a@acme-corp.io "+expand("{jwt}", 1)), Options{})
+	testbed.Expect(t, r.Verdict == VerdictSafe, "disabled rules: %v", r.Families())
 	r = s.Score([]byte(key+" // "+Marker+"\n"), Options{})
 	testbed.Expect(t, r.Verdict == VerdictSafe && r.Allowed == 1, "marker: %s %d", r.Verdict, r.Allowed)
 	allow := Options{Allow: func(family, pattern string) bool { return pattern == "ghp" }}
 	r = s.Score([]byte(key), allow)
 	testbed.Expect(t, r.Verdict == VerdictSafe && r.Allowed == 1, "allow: %s %d", r.Verdict, r.Allowed)
-	if _, err := New(&Policy{Extend: []CustomRule{{Name: "x", Family: "y", Regex: "("}}}); err == nil {
-		t.Error("a bad expression was accepted")
-	}
+	_, err = New(&Policy{Extend: []CustomRule{{Name: "x", Family: "y", Regex: "("}}})
+	testbed.Expect(t, err != nil, "a bad expression was accepted")
 	testbed.Expect(t, scanner(t).Score([]byte(key+" // "+Marker+"\n"), Options{}).Verdict == VerdictHigh, "a marker works without the policy")
 }
 

@@ -311,9 +311,8 @@ func TestCopies(t *testing.T) {
 	testbed.Require(t, err == nil && string(doc) == want, "%s %v", doc, err)
 	var back reply
 	testbed.Must(schema.Decode(context.Background(), doc, &back))(t)
-	if again, err := schema.Reply(back, ""); err != nil || string(again) != want {
-		t.Errorf("%s %v", again, err)
-	}
+	again, err := schema.Reply(back, "")
+	testbed.Expect(t, err == nil && string(again) == want, "%s %v", again, err)
 	var of struct {
 		Properties map[string]struct{ Enum []string }
 		Required   []string
@@ -360,9 +359,8 @@ func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
 		out, err := schema.Reply(anySample{Data: s.Data}, "")
 		want := `{"name":"","data":` + text + `}`
 		testbed.Expect(t, err == nil && string(out) == want, "%s %v, want %s", out, err, want)
-		if all, err := json.Marshal(s); err != nil || !json.Valid(all) {
-			t.Errorf("%s %v", all, err)
-		}
+		all, err := json.Marshal(s)
+		testbed.Expect(t, err == nil && json.Valid(all), "%s %v", all, err)
 	}
 	out, err := schema.Reply(anySample{}, "")
 	testbed.Expect(t, err == nil && string(out) == `{"name":"","data":null}`, "%s %v", out, err)
@@ -373,9 +371,8 @@ func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
 	type plain struct {
 		A string `json:"a"`
 	}
-	if out, err := schema.Reply(plain{"<"}, ""); err != nil || string(out) != `{"a":"\u003c"}` {
-		t.Errorf("%s %v", out, err)
-	}
+	out, err = schema.Reply(plain{"<"}, "")
+	testbed.Expect(t, err == nil && string(out) == `{"a":"\u003c"}`, "%s %v", out, err)
 }
 
 // isProblem checks the problem of arguments, code "" for none.

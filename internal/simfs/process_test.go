@@ -35,14 +35,12 @@ func TestOlderStatesAreWrittenBack(t *testing.T) {
 	some := found(simfs.Some)
 	testbed.Expect(t, !some["two"] && !some["thr"], "without older states: %v", some)
 	x.Sync()
-	if older := found(simfs.Older); len(older) != 1 || !older["four!"] {
-		t.Errorf("after a sync: %v", older)
-	}
+	older = found(simfs.Older)
+	testbed.Expect(t, len(older) == 1 && older["four!"], "after a sync: %v", older)
 	x.WriteAt([]byte("again"), 0)
 	x.Truncate(2)
-	if older := found(simfs.Older); !older["four!"] || !older["ag"] || !older["again"] {
-		t.Errorf("after a truncation: %v", older)
-	}
+	older = found(simfs.Older)
+	testbed.Expect(t, older["four!"] && older["ag"] && older["again"], "after a truncation: %v", older)
 }
 
 // TestProcessesDieAlone: the handles and locks of one end with it, those of
@@ -68,9 +66,8 @@ func TestProcessesDieAlone(t *testing.T) {
 	three.StopAt(2) // after create and write
 	put(t, d, "b", "", false)
 	testbed.IsErr(t, d.Remove("b"), simfs.ErrDead, "it lives after its last operation")
-	if _, err := f.Root().Lstat("b"); err != nil {
-		t.Errorf("the others died too: %v", err)
-	}
+	_, err = f.Root().Lstat("b")
+	testbed.Expect(t, err == nil, "the others died too: %v", err)
 }
 
 // TestAStoppedProcessKeepsItsLocks until it goes on or is killed.

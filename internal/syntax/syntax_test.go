@@ -128,9 +128,8 @@ func TestAtMostAHundredProblems(t *testing.T) {
 	last := r.Problems[100]
 	testbed.Expect(t, last.Message == "50 more problems are not listed" && last.Severity == Error, "last: %+v", last)
 	exact := strings.Repeat("NaN\n", 100)
-	if r := Check("jsonl", []byte(exact)); len(r.Problems) != 100 {
-		t.Errorf("%d problems instead of 100", len(r.Problems))
-	}
+	r = Check("jsonl", []byte(exact))
+	testbed.Expect(t, len(r.Problems) == 100, "%d problems instead of 100", len(r.Problems))
 	// Errors come before warnings where there is no room for both.
 	mixed := strings.Repeat("a_b ", 150) + "\n}"
 	r = Check("latex", []byte(mixed))

@@ -31,9 +31,8 @@ func put(t *testing.T, d fsx.Dir, name, text string) fsx.Stat {
 	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644)
 	testbed.NoErr(t, err)
 	defer f.Close()
-	if _, err := f.WriteAt([]byte(text), 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.WriteAt([]byte(text), 0)
+	testbed.Require(t, err == nil, "%v", err)
 	st, err := f.Stat()
 	testbed.NoErr(t, err)
 	return st

@@ -176,9 +176,7 @@ func TestNothingFollowsHalfALine(t *testing.T) {
 		t.Fatal("it goes on")
 	}
 	lines := bytes.Split(out.got.Bytes(), []byte("\n"))
-	if len(lines) != 2 || !json.Valid(lines[0]) || len(lines[1]) == 0 || json.Valid(lines[1]) {
-		t.Errorf("%q", out.got.String())
-	}
+	testbed.Expect(t, len(lines) == 2 && json.Valid(lines[0]) && len(lines[1]) != 0 && !json.Valid(lines[1]), "%q", out.got.String())
 }
 
 // FuzzMessageLinear: finding the end of a message and its id, reading it as
@@ -234,9 +232,8 @@ func TestAPanicOfARequestHasAnUnknownEffect(t *testing.T) {
 		Error struct{ Data json.RawMessage }
 	}
 	json.Unmarshal(answer.Body.Bytes(), &m)
-	if err := spec.ValidateEnvelope(m.Error.Data); err != nil {
-		t.Fatalf("%v: %s", err, answer.Body)
-	}
+	err := spec.ValidateEnvelope(m.Error.Data)
+	testbed.Require(t, err == nil, "%v: %s", err, answer.Body)
 	var e struct {
 		Context struct{ Reason, Effect string }
 	}
