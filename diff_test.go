@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestDiffRefuses: contents that cannot be compared are refused with the reason.
@@ -39,9 +40,7 @@ func TestDiffRefuses(t *testing.T) {
 // TestNoNameBeginsALineOfADiff: a line break in a name must not look like a change,
 // or like the diff of another file.
 func TestNoNameBeginsALineOfADiff(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("such names are not possible")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "such names are not possible")
 	s, name := open(t, t.TempDir(), nil), "a\n+++ b/other\n@@ -1 +1 @@\n-good\n+bad"
 	must(s.SafeWrite(context.Background(), put(name, "one\n", rw.ModeCreate)))(t)
 	dry := put(name, "two\n", rw.ModeOverwrite)

@@ -19,6 +19,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestInPlaceWritersThroughTwoHardLinks: two stores write one file in place, each by a
@@ -59,9 +60,7 @@ func TestInPlaceWritersThroughTwoHardLinks(t *testing.T) {
 
 // TestStreamingOfTwoGiB: what is done to a file beyond 2 GiB does not wrap an offset.
 func TestStreamingOfTwoGiB(t *testing.T) {
-	if short() {
-		t.Skip("it reads 2 GiB several times; RW_LONG is not set")
-	}
+	testbed.SkipIf(t, short(), "it reads 2 GiB several times; RW_LONG is not set")
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	const size = 1<<31 + 5
 	name := filepath.Join(dir, "large.bin")

@@ -641,9 +641,7 @@ func TestAppendThroughAnotherName(t *testing.T) {
 	s, dir := gatedStore(t)
 	secret := ghToken(21)
 	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("one\n"+secret[:20]), 0o644)
-	if err := os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.txt")); err != nil {
-		t.Skip("no hard links here")
-	}
+	testbed.SkipIf(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.txt")) != nil, "no hard links here")
 	e := gated(t, s, dir, put("b.txt", secret[20:]+"\n", rw.ModeAppend))
 	got := linesOf(t, e)
 	expect(t, slices.Equal(got, []int{2}), "lines %v", got)
@@ -723,9 +721,7 @@ func (r *repeat) Read(p []byte) (int, error) {
 // TestDraftTooLargeToKeep is still refused, and the refusal says that it was not kept.
 func TestDraftTooLargeToKeep(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("writes 65 MiB")
-	}
+	testbed.SkipIf(t, testing.Short(), "writes 65 MiB")
 	s, dir := gatedStore(t)
 	line := []byte(strings.Repeat("lorem ipsum dolor sit amet ", 30) + "\n")
 	_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.txt"}, io.MultiReader(strings.NewReader(awsID(24)+"\n"), io.LimitReader(&repeat{line: line}, 65<<20)))

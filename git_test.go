@@ -44,9 +44,7 @@ func git(t testing.TB, dir, mark string, args ...string) bool {
 
 // needGit skips a test where there is no git.
 func needGit(t testing.TB) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	testbed.Needs(t, "git")
 }
 
 // plant makes files without a tool.

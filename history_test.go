@@ -1600,9 +1600,7 @@ func TestPruneByShortProcesses(t *testing.T) {
 // TestWritesAllocateLittle: neither the content nor the version that history is to get
 // takes new memory with each write.
 func TestWritesAllocateLittle(t *testing.T) {
-	if testbed.RaceDetector {
-		t.Skip("the race detector makes pools lose what they hold")
-	}
+	testbed.SkipIf(t, testbed.RaceDetector, "the race detector makes pools lose what they hold")
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	text := bytes.Repeat([]byte("some words of a line\n"), 3000)
 	each := func(n int) uint64 {

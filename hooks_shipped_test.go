@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hook"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestPathRulesHoldThroughLinksAndInEveryLetterCase(t *testing.T) {
@@ -197,9 +197,7 @@ func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 
 func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no sh here")
-	}
+	testbed.Needs(t, "sh")
 	dir := ramspace(t)
 	staged := filepath.Join(t.TempDir(), "staged")
 	os.WriteFile(staged, []byte("x"), 0o600)
@@ -247,9 +245,7 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 // no part of it is in the error.
 func TestNoOracleShowsPartOfASecret(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no sh here")
-	}
+	testbed.Needs(t, "sh")
 	secret := "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
 	for _, kept := range []int{0, 4, 12, 20, 30, len(secret) - 1, len(secret)} {
 		script := fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo; echo 'key %s'; exit 1", 64<<10-1-len("key ")-kept, secret)

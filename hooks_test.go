@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // The four kinds of hook, as functions.
@@ -1296,9 +1296,7 @@ func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 // this store.
 func TestNoTaskIsCompleteWhoseCheckFails(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no sh here")
-	}
+	testbed.Needs(t, "sh")
 	dir := ramspace(t)
 	oracle := hook.CommandOracle{
 		Match: []string{"**/*.go"}, OnComplete: true,
@@ -1336,9 +1334,7 @@ func TestNoTaskIsCompleteWhoseCheckFails(t *testing.T) {
 // TestAnOracleThatCrashesRefuses: killed, or not there any more.
 func TestAnOracleThatCrashesRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no sh here")
-	}
+	testbed.Needs(t, "sh")
 	for _, script := range []string{"kill -9 $$", "kill -TERM $$", "exit 255", "exec /no/such/program"} {
 		dir := ramspace(t)
 		s := hooked(t, dir, hook.CommandOracle{Command: []string{"sh", "-c", script}})

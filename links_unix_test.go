@@ -25,6 +25,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // entries returns the entries of a workspace, byte for byte, by path: kind, mode, and
@@ -742,9 +743,7 @@ func TestGonePrivateDirectories(t *testing.T) {
 // TestMoveKeepsOwnersOfDirectories: a process that may set owners does not take a
 // directory from its user.
 func TestMoveKeepsOwnersOfDirectories(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give a directory to another user")
-	}
+	testbed.SkipIf(t, os.Geteuid() != 0, "only root can give a directory to another user")
 	s, dir := opened(t, nil)
 	write(t, s, "old/in/f", "text", rw.ModeCreate)
 	for d, id := range map[string]int{"old": 1234, "old/in": 1235} {

@@ -16,6 +16,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // became is what became of a call: ok with its warnings, or the detail.
@@ -701,9 +702,7 @@ extend_patterns: {acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.8
 // gitWorkspace makes a workspace in a repository whose index lists the policy file.
 func gitWorkspace(t *testing.T, policy string) string {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	testbed.Needs(t, "git")
 	dir := ramspace(t)
 	writePolicy(t, dir, policy)
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-f", rw.StateDirName + "/policy.yaml"}} {

@@ -27,6 +27,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -971,9 +972,7 @@ func lostCalls(s *rw.Store) (writes, reads map[string]func() error) {
 // the remedy, changes nothing, and so do all later calls; a second store created in its
 // place is not disturbed.
 func TestALostStoreSaysSo(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("directories that are open cannot be removed or renamed here")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "directories that are open cannot be removed or renamed here")
 	for _, l := range losses {
 		t.Run(l.name, func(t *testing.T) {
 			dir := workspace(t)
@@ -1043,9 +1042,7 @@ func writtenParts(t *testing.T, dir string) string {
 // written to its replacement. Up to the commit point nothing happened; after it no call
 // reports success.
 func TestLossInTheMiddle(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("directories that are open cannot be removed or renamed here")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "directories that are open cannot be removed or renamed here")
 	for _, c := range []struct {
 		stage rw.Stage
 		moved bool
@@ -1086,9 +1083,7 @@ func TestLossInTheMiddle(t *testing.T) {
 // TestReadingGoesOnWithoutState: a file that is there can be read although the
 // state directory is gone.
 func TestReadingGoesOnWithoutState(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("directories that are open cannot be removed or renamed here")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "directories that are open cannot be removed or renamed here")
 	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	noErr(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName)))
@@ -1105,9 +1100,7 @@ func TestReadingGoesOnWithoutState(t *testing.T) {
 // directory are unknown to this one, so the store stays closed until it is opened
 // again.
 func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("directories that are open cannot be removed or renamed here")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "directories that are open cannot be removed or renamed here")
 	dir := workspace(t)
 	state := filepath.Join(dir, rw.StateDirName)
 	s := open(t, dir, nil)
@@ -1184,9 +1177,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 // TestCustody checks who may own and write the state directory and its content.
 func TestCustody(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("there are no owners")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "there are no owners")
 	const state = ".resilient_write"
 	for _, row := range []struct {
 		name    string

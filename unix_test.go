@@ -24,6 +24,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 	statedirs "github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // needsRoot skips a test that only root can run. Where CI promises root, a
@@ -41,9 +42,7 @@ func mount(t *testing.T, source, target, kind string, flags uintptr, data string
 	t.Helper()
 	needsRoot(t)
 	if err := unix.Mount(source, target, kind, flags, data); err != nil {
-		if errors.Is(err, unix.EPERM) && os.Getenv("RW_CI") != "1" {
-			t.Skip("mounting is not allowed here")
-		}
+		testbed.SkipIf(t, errors.Is(err, unix.EPERM) && os.Getenv("RW_CI") != "1", "mounting is not allowed here")
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) })
@@ -451,9 +450,7 @@ func TestDescriptorsOfATransaction(t *testing.T) {
 func TestSystemCallsOfTheRealProcess(t *testing.T) {
 	t.Parallel()
 	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip("strace is not installed")
-	}
+	testbed.SkipIf(t, err != nil, "strace is not installed")
 	dir := workspace(t)
 	s := open(t, dir, nil) // so that the child makes nothing but its writes
 	write(t, s, "seed.txt", "x", rw.ModeCreate)
@@ -462,9 +459,7 @@ func TestSystemCallsOfTheRealProcess(t *testing.T) {
 	cmd := exec.Command(strace, "-f", "-y", "-s", "64", "-o", log, "-e", "trace=fsync,fdatasync,renameat2,linkat,write", os.Args[0])
 	cmd.Env = append(os.Environ(), "RW_CHILD=trace", "RW_DIR="+dir, "RW_LEVEL=full")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		if strings.Contains(string(out), "ptrace") {
-			t.Skip("tracing is not allowed here")
-		}
+		testbed.SkipIf(t, strings.Contains(string(out), "ptrace"), "tracing is not allowed here")
 		t.Fatalf("%v: %s", err, out)
 	}
 	data := must(os.ReadFile(log))(t)

@@ -22,6 +22,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -280,9 +281,7 @@ func TestReadingCallsThatAskHideNoAnswers(t *testing.T) {
 // calls after one that hangs is refused, call by call, and can still cancel
 // the one: nothing is lost silently, and what was taken is answered.
 func TestAFloodAfterAHangingWriteIsRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits two seconds for a queue that does not move")
-	}
+	testbed.SkipIf(t, testing.Short(), "waits two seconds for a queue that does not move")
 	t.Parallel()
 	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
 	inside := make(chan string, 1)

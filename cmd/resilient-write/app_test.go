@@ -142,9 +142,7 @@ func TestWriteAndReadBytes(t *testing.T) {
 // TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done,
 // also if the command waits for input that does not arrive.
 func TestInterrupt(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
 	bin := build(t)
 	for _, row := range []struct {
 		name  string
@@ -443,9 +441,7 @@ func TestALostResultLeavesWhatWasDone(t *testing.T) {
 // TestTheResultOutlivesTheReader: the result is written even if the reader of
 // standard output has closed it, which otherwise ends the process.
 func TestTheResultOutlivesTheReader(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
 	s := newShell(t)
 	file := filepath.Join(t.TempDir(), "result")
 	gone := pipe(t)
@@ -587,9 +583,7 @@ func TestPlacesOfTheResultAreTriedFirst(t *testing.T) {
 // refused, a full device is reported, and a wrong flag before a good descriptor
 // does not prevent the result. Standard output under another name is refused.
 func TestDescriptorsOfTheCaller(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("descriptors cannot be passed on")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "descriptors cannot be passed on")
 	s := newShell(t)
 	try := func(fd *os.File, args ...string) (code int, errs string) {
 		cmd := s.process(append([]string{"write", "a.txt", "--mode", "append"}, args...)...)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // surroundings is a workspace that a shell and the command work in.
@@ -29,9 +30,7 @@ type surroundings struct {
 func newAround(t *testing.T) *surroundings {
 	t.Helper()
 	for _, tool := range []string{"sh", "git", "sed"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(tool + " is not installed")
-		}
+		testbed.Needs(t, tool)
 	}
 	dir := must(filepath.EvalSymlinks(t.TempDir()))(t)
 	return &surroundings{t, dir}
@@ -228,9 +227,7 @@ func TestScanOfHostileTree(t *testing.T) {
 // while are not recorded as deleted.
 func TestUnreadableIsNotDeleted(t *testing.T) {
 	if os.Getuid() == 0 {
-		if _, err := exec.LookPath("setpriv"); err != nil {
-			t.Skip("root reads everything")
-		}
+		testbed.Needs(t, "setpriv")
 	}
 	a := newAround(t)
 	a.sh("mkdir -p dir/sub; echo x > dir/sub/x.txt; echo y > y.txt")

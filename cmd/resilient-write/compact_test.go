@@ -16,6 +16,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // init lets the test binary act as the command, for tests that need a separate
@@ -76,9 +77,7 @@ func grown(t *testing.T, dir string, n int) {
 // TestUpkeepInterrupted: Ctrl-C at several moments of every call leaves a clean
 // store, and calling again completes the call.
 func TestUpkeepInterrupted(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
 	secret := filepath.Join(t.TempDir(), "secret")
 	noErr(t, os.WriteFile(secret, []byte("correct-horse-battery\n"), 0o600))
 	exported := filepath.Join(t.TempDir(), "export")
@@ -224,9 +223,7 @@ func TestEraseStripsOneNewline(t *testing.T) {
 // TestEraseWhileWaitingForTheSecret: Ctrl-C ends the wait, in a pipe too, and
 // nothing was changed.
 func TestEraseWhileWaitingForTheSecret(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
 	s := leaky(t)
 	held := pipe(t)
 	defer held.all()

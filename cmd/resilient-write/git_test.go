@@ -106,9 +106,7 @@ func attacks(monitor, hook string) map[string]attack {
 // are created by hand, git runs the command.
 func TestNoCallMakesGitRunAProgram(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	testbed.Needs(t, "git")
 	base := t.TempDir()
 	mark := filepath.Join(base, "mark")
 	monitor := "[alias]\n\tst = \"!touch '" + mark + "'\"\n[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"touch '" + mark + "'; false\"\n"

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // fifo creates a named pipe.
@@ -218,9 +219,7 @@ func TestStatusShowsTheLag(t *testing.T) {
 // TestStateThatCannotBeWritten checks that this is an error, and that no second
 // store is created.
 func TestStateThatCannotBeWritten(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to run as another user")
-	}
+	testbed.SkipIf(t, os.Geteuid() != 0, "needs root, to run as another user")
 	a, state := newPlaced(t)
 	a.sh("git init -q; printf x > ../in; chmod -R a+rX ../..")
 	a.rw("write", "a.txt", "--from", filepath.Join(filepath.Dir(a.dir), "in"))

@@ -28,6 +28,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -738,9 +739,7 @@ func TestDoctor(t *testing.T) {
 
 // TestDoctorFinds: doctor reports what is wrong with an entry, and what to do.
 func TestDoctorFinds(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the programs of this test are shell scripts")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "the programs of this test are shell scripts")
 	d := newDesk(t)
 	script := func(name, text string) string {
 		d.write("~/bin/"+name, "#!/bin/sh\n"+text+"\n", 0o755)
@@ -776,9 +775,7 @@ func TestDoctorFinds(t *testing.T) {
 // no other program, not this one with other variables or another subcommand, and
 // sends nothing to another machine.
 func TestDoctorTriesNothingThatACloneBrought(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the program of this test is a shell script")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "the program of this test is a shell script")
 	d := newDesk(t)
 	d.write("evil/resilient-write", "#!/bin/sh\ntouch '"+d.path("ran")+"'\n", 0o755)
 	own := build(t)
@@ -805,9 +802,7 @@ func TestDoctorTriesNothingThatACloneBrought(t *testing.T) {
 // TestInitFollowsNoLinkOutOfTheProject: a link that a clone brought does not make
 // init write to a file of the user, or make one; nor is a link to nothing replaced.
 func TestInitFollowsNoLinkOutOfTheProject(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("links need a privilege")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "links need a privilege")
 	for name, to := range map[string]string{
 		"AGENTS.md": "~/.profile", "opencode.json": "~/.hub.json", ".opencode": "~/bin", ".opencode/plugins": "~/bin", "~/.config/opencode/opencode.json": "~/none",
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestExportIsWholeOrNotAtAll: an interrupted export leaves the older file
@@ -66,9 +67,7 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 // TestExportToAReaderThatStopped: Ctrl-C ends the export, although no process
 // reads the bytes.
 func TestExportToAReaderThatStopped(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
 	s := newShell(t)
 	grown(t, s.dir, 250) // more than a pipe holds
 	held := pipe(t)

@@ -213,9 +213,7 @@ func TestKilledServerComesBack(t *testing.T) {
 // server in the middle of its calls, the server ends by itself and cleanly.
 func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
 	dir := t.TempDir()
 	cmd := exec.Command(build(t))
 	// It completes the calls that it has accepted; at full durability the time depends

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const operatingPage = "../../docs/operating.md"
@@ -64,9 +65,7 @@ func unchanging(text string) string {
 // RW_UPDATE_DOCS=1 it rewrites the page.
 func TestOperatingPageShowsWhatHappens(t *testing.T) {
 	sh, err := exec.LookPath("sh")
-	if err != nil || runtime.GOOS == "windows" {
-		t.Skip("there is no shell")
-	}
+	testbed.SkipIf(t, err != nil || runtime.GOOS == "windows", "there is no shell")
 	page := must(os.ReadFile(operatingPage))(t)
 	list := shownCommands(string(page))
 	require(t, len(list) >= 20, "the page shows %d commands", len(list))

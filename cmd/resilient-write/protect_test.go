@@ -13,6 +13,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // dangerous are paths that execute code, launch programs or grant access, with
@@ -228,9 +230,7 @@ func TestNoNameSpeaksInAQuestion(t *testing.T) {
 // directory, which git may track.
 func policyWorkspace(t *testing.T, policy string, tracked bool) string {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	testbed.Needs(t, "git")
 	dir := t.TempDir()
 	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), policy)
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-f", ".resilient_write/policy.yaml"}} {

@@ -65,9 +65,7 @@ func (r scripts) script() string {
 // TestExecAsWithoutIt: a command has the same effect in exec as without it, or
 // none, and undo reverts it.
 func TestExecAsWithoutIt(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("bash is not installed")
-	}
+	testbed.Needs(t, "bash")
 	s, r := newSandboxed(t), newScripts(t)
 	done := 0
 	for range rounds() {
@@ -103,9 +101,7 @@ func TestExecAsWithoutIt(t *testing.T) {
 // the undo is too, byte for byte; a file that a person changed afterwards is never
 // replaced.
 func TestUndoOfRandomCalls(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("bash is not installed")
-	}
+	testbed.Needs(t, "bash")
 	a, r := newAround(t), newScripts(t)
 	s := &sandboxed{surroundings: a}
 	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
@@ -378,9 +374,7 @@ func (m *mixed) step() {
 // latest call and restoring a snapshot restore every byte, a refusal changes nothing,
 // and history has what a scan has seen.
 func TestMixedChanges(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("bash is not installed")
-	}
+	testbed.Needs(t, "bash")
 	a := newAround(t)
 	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
 	m := &mixed{sandboxed: &sandboxed{surroundings: a}, r: newScripts(t), seen: map[string]map[string]bool{}}

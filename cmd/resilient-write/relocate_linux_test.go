@@ -13,19 +13,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestRelocateSweepOfTargets: a place that takes no store, or only a part of it, is refused
 // with what mends it. The store stays where it was, nothing is left at the place, and the
 // same call succeeds once the place is in order.
 func TestRelocateSweepOfTargets(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount")
-	}
+	testbed.SkipIf(t, os.Getuid() != 0, "only root can mount")
 	small := t.TempDir()
-	if err := syscall.Mount("none", small, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skip("mounting is not allowed here")
-	}
+	testbed.SkipIf(t, syscall.Mount("none", small, "tmpfs", 0, "size=256k") != nil, "mounting is not allowed here")
 	t.Cleanup(func() { syscall.Unmount(small, syscall.MNT_DETACH) })
 	remount := func(flags uintptr, data string) func() error {
 		return func() error { return syscall.Mount("none", small, "tmpfs", syscall.MS_REMOUNT|flags, data) }
@@ -73,13 +70,9 @@ func TestRelocateSweepOfTargets(t *testing.T) {
 // directory is refused, or its acknowledged writes are in the journal of the one store
 // that there is later, whether the move ends, is killed at that step or at any later one.
 func TestOpenWhileStateMoves(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount")
-	}
+	testbed.SkipIf(t, os.Getuid() != 0, "only root can mount")
 	other := t.TempDir()
-	if err := syscall.Mount("none", other, "tmpfs", 0, "size=64m"); err != nil {
-		t.Skip("mounting is not allowed here")
-	}
+	testbed.SkipIf(t, syscall.Mount("none", other, "tmpfs", 0, "size=64m") != nil, "mounting is not allowed here")
 	t.Cleanup(func() { syscall.Unmount(other, syscall.MNT_DETACH) })
 	for _, stays := range []bool{false, true} {
 		for at := 0; ; at++ {

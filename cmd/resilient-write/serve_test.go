@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // served is the command serving HTTP.
@@ -310,9 +312,7 @@ func TestServeSSE(t *testing.T) {
 // TestServeHTTPSocket: a unix socket that only its owner can use. It is removed
 // at the end, and the socket of a process that died is replaced.
 func TestServeHTTPSocket(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there are no sockets with modes on Windows")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "there are no sockets with modes on Windows")
 	dir, err := os.MkdirTemp("", "rws") // short, as a socket's path must be
 	noErr(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -350,9 +350,7 @@ func TestServeHTTPSocket(t *testing.T) {
 
 // TestIgnoredHangup: a server that was started with SIGHUP ignored, as by nohup, goes on.
 func TestIgnoredHangup(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there is no such signal on Windows")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "there is no such signal on Windows")
 	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" serve`, build(t))
 	cmd.Dir = t.TempDir()
 	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)

@@ -20,6 +20,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hook"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -27,9 +28,7 @@ import (
 // function that reads its lines up to one that contains a text.
 func watching(t *testing.T, dir string, args ...string) (sees func(text string) string, end func()) {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
 	cmd := exec.Command(build(t), append([]string{"watch", "--root", dir}, args...)...)
 	out := pipe(t)
 	cmd.Stdout = out.w
@@ -220,9 +219,7 @@ func TestServeWithADashboard(t *testing.T) {
 // TestDescriptors: the result and the progress go to open descriptors of the
 // caller; each run's events are a pair with whatever came between.
 func TestDescriptors(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("descriptors cannot be passed on")
-	}
+	testbed.SkipIf(t, runtime.GOOS == "windows", "descriptors cannot be passed on")
 	dir := t.TempDir()
 	cmd := exec.Command(build(t), "write", "a.txt", "--root", dir, "--result-fd", "3", "--progress-fd", "4")
 	cmd.Stdin = strings.NewReader("hello\n")

@@ -16,9 +16,7 @@ import (
 // TestAsGit compares with git itself, on random patterns in random directories.
 func TestAsGit(t *testing.T) {
 	git, err := exec.LookPath("git")
-	if err != nil {
-		t.Skip("git is not there")
-	}
+	testbed.SkipIf(t, err != nil, "git is not there")
 	rng := rand.New(rand.NewPCG(7, 8))
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
 	pattern := func() string {

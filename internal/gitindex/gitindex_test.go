@@ -23,9 +23,7 @@ type repo struct {
 
 func newRepo(t *testing.T, args ...string) repo {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	testbed.Needs(t, "git")
 	dir := testbed.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	r := repo{t, dir}
 	r.git(append([]string{"init", "-q"}, args...)...)

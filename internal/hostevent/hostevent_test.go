@@ -50,9 +50,7 @@ func TestConfig(t *testing.T) {
 // that fails, or that is killed, whatever its path is.
 func TestGuardedCommand(t *testing.T) {
 	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("sh is not installed")
-	}
+	testbed.SkipIf(t, err != nil, "sh is not installed")
 	dir := filepath.Join(t.TempDir(), "it's $HOME")
 	testbed.NoErr(t, os.Mkdir(dir, 0o755))
 	for name, text := range map[string]string{"missing": "", "fails": "exit 2", "killed": "kill -9 $$", "works": "cat; exit 0"} {

@@ -93,9 +93,7 @@ func seed(t *testing.T) uint64 {
 // TestAgreesWithGit merges random texts as git does.
 func TestAgreesWithGit(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("NOT RUN: there is no git to compare with")
-	}
+	testbed.Needs(t, "git")
 	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, seed(t)))
 	n := 30
 	if testbed.Long() {

@@ -45,9 +45,7 @@ func TestMoveEndsAnywhere(t *testing.T) {
 						break
 					}
 					state, err := os.MkdirTemp(ram, "rw-place-")
-					if err != nil {
-						t.Skip("no second file system")
-					}
+					testbed.SkipIf(t, err != nil, "no second file system")
 					defer os.RemoveAll(state)
 					t.Setenv("XDG_STATE_HOME", state)
 				}
@@ -163,9 +161,7 @@ func TestMoveRefuses(t *testing.T) {
 // not text.
 func TestInterruptedCopyIsNoStore(t *testing.T) {
 	ram := testbed.RAM()
-	if ram == "" {
-		t.Skip("no second file system")
-	}
+	testbed.SkipIf(t, ram == "", "no second file system")
 	for _, at := range []string{"relocate:made", "relocate:begun", "relocate:copied"} {
 		g := newGround(t)
 		state := testbed.Must(os.MkdirTemp(ram, "rw-\xff\n"))(t)

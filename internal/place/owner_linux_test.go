@@ -14,9 +14,7 @@ import (
 // it there.
 func TestMoveKeepsOwners(t *testing.T) {
 	ram := testbed.RAM()
-	if os.Getuid() != 0 || ram == "" {
-		t.Skip("only root can change owners, and it takes a second file system")
-	}
+	testbed.SkipIf(t, os.Getuid() != 0 || ram == "", "only root can change owners, and it takes a second file system")
 	far := testbed.Must(os.MkdirTemp(ram, "rw-place-"))(t)
 	defer os.RemoveAll(far)
 	from := filepath.Join(testbed.Must(filepath.EvalSymlinks(t.TempDir()))(t), "state")

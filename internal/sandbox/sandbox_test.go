@@ -222,9 +222,7 @@ func TestOrdersStayOpen(t *testing.T) {
 
 // TestOfOthers: root changes files of other users, as it does without a view.
 func TestOfOthers(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root has files of others")
-	}
+	testbed.SkipIf(t, os.Getuid() != 0, "only root has files of others")
 	p := newPlace(t)
 	for _, name := range []string{"", "a.txt", "dir", "dir/b.txt"} {
 		if err := os.Lchown(filepath.Join(p.root, name), 1234, 1234); err != nil {
@@ -246,9 +244,7 @@ func TestWithoutNamespaces(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: identity("/proc/self/uid_map", os.Getuid()), GidMappings: identity("/proc/self/gid_map", os.Getgid()),
 		}
-		if os.Getuid() != 0 {
-			t.Skip("only root forbids namespaces for a while")
-		}
+		testbed.SkipIf(t, os.Getuid() != 0, "only root forbids namespaces for a while")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		} else if bytes.Contains(out, []byte("SKIP")) {
@@ -303,9 +299,7 @@ echo x >> a.txt; rm dir/b.txt; echo t > "$TMPDIR/t"`, outside, p.root))
 
 // TestUserNobody: who is not root has the same view.
 func TestUserNobody(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("the other tests are not run by root")
-	}
+	testbed.SkipIf(t, os.Getuid() != 0, "the other tests are not run by root")
 	dir := testbed.Must(os.MkdirTemp("/tmp", "rw-other-"))(t)
 	defer os.RemoveAll(dir)
 	os.Chmod(dir, 0o755)

@@ -69,9 +69,7 @@ func describeAll(s *Scanner, text string) string {
 // A scan of clean text takes two allocations at most: one for what is found, and
 // one for the rest of the report.
 func TestCleanTextTakesTwoAllocations(t *testing.T) {
-	if testbed.RaceDetector {
-		t.Skip("the race detector makes a pool forget now and then")
-	}
+	testbed.SkipIf(t, testbed.RaceDetector, "the race detector makes a pool forget now and then")
 	s := scanner(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take what is idle
 	for name, piece := range map[string]string{

@@ -16,9 +16,7 @@ import (
 func TestOwnTreePasses(t *testing.T) {
 	root := testbed.Must(filepath.Abs("../.."))(t)
 	list, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
-	if err != nil {
-		t.Skip("not a checkout of git")
-	}
+	testbed.SkipIf(t, err != nil, "not a checkout of git")
 	s, files := scanner(t), 0
 	for name := range strings.SplitSeq(strings.TrimRight(string(list), "\x00"), "\x00") {
 		b, err := os.ReadFile(filepath.Join(root, name))

@@ -141,9 +141,7 @@ func TestTOMLSuite(t *testing.T) {
 			}
 		}
 	}
-	if len(cases) == 0 {
-		t.Skip("no test data of TOML is installed on this machine")
-	}
+	testbed.SkipIf(t, len(cases) == 0, "no test data of TOML is installed on this machine")
 	for name, valid := range cases {
 		content := testbed.Must(os.ReadFile(name))(t)
 		r := Check("toml", content)

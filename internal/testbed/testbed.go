@@ -6,6 +6,7 @@ package testbed
 import (
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -26,6 +27,21 @@ func NotRun(t testing.TB, why string) {
 		t.Fatal("NOT RUN: " + why)
 	}
 	t.Skip("NOT RUN: " + why)
+}
+
+// SkipIf skips a test that cannot run here.
+func SkipIf(t testing.TB, cond bool, why string) {
+	if cond {
+		t.Helper()
+		t.Skip(why)
+	}
+}
+
+// Needs skips a test if a program that it runs is not installed.
+func Needs(t testing.TB, program string) {
+	t.Helper()
+	_, err := exec.LookPath(program)
+	SkipIf(t, err != nil, "NOT RUN: "+program+" is not installed")
 }
 
 // Share returns one of n parts of all, every nth element from a start that
