@@ -245,14 +245,10 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 	}()
 	op := must(s.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey}))(t, "operation")
 	known := len(op.Entries) > 0
-	if acked && !known {
-		t.Fatal("an acknowledged call is not in the journal")
-	}
+	require(t, !acked || known, "an acknowledged call is not in the journal")
 	texts := []string{humansText, longText, otherText, "new one\n"}
 	for _, text := range texts {
-		if haveText(kept, text) && !haveText(now, text) {
-			t.Fatalf("%.20q was in the workspace, and is lost", text)
-		}
+		require(t, !haveText(kept, text) || haveText(now, text), "%.20q was in the workspace, and is lost", text)
 		if known && haveText(staged, text) && !haveText(now, text) {
 			t.Fatalf("%.20q was in a slot of a commit, and is lost", text)
 		}
@@ -262,15 +258,11 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 	}
 	before := files(disk)
 	for p, text := range left {
-		if strings.Contains(text, humansText) && before[p] != text {
-			t.Fatalf("what a human wrote to %s was changed: %.90q", p, before[p])
-		}
+		require(t, !strings.Contains(text, humansText) || before[p] == text, "what a human wrote to %s was changed: %.90q", p, before[p])
 	}
 	err := x.run(s)
 	if known {
-		if op.Entries[0].Kind == "conflict" && err == nil {
-			t.Fatal("the key of a commit that ended in a conflict replays a success")
-		}
+		require(t, op.Entries[0].Kind != "conflict" || err != nil, "the key of a commit that ended in a conflict replays a success")
 		require(t, err == nil || errors.Is(err, rw.ErrChangedOutside) || errors.Is(err, rw.ErrNotADirectory), "the call with the same key: %v", err)
 		if after := files(disk); !maps.Equal(before, after) {
 			t.Fatalf("the call with the same key ran again: %s, before %s", brief(after), brief(before))
@@ -322,9 +314,7 @@ func (x attack) humansAct(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n int,
 					if acked && level != rw.SyncJournal && !maps.Equal(files(disk), left) {
 						t.Errorf("the human left %s, the open made %s of it", brief(left), brief(files(disk)))
 					}
-					if how == "nothing" && len(report.Conflicts) > 0 {
-						t.Errorf("conflicts %v", report.Conflicts)
-					}
+					expect(t, how != "nothing" || len(report.Conflicts) == 0, "conflicts %v", report.Conflicts)
 					if acked && how == "nothing" && !maps.Equal(files(disk), x.new) {
 						t.Errorf("found %s", brief(files(disk)))
 					}
@@ -384,9 +374,7 @@ func (x attack) actBefore(t *testing.T, how, name string, seed uint64) {
 	hidden := !haveText(slices.Collect(maps.Values(files(disk))), humansText)
 	report := x.judge(t, disk, rw.SyncJournal, true)
 	now := files(disk)
-	if hidden && haveText(slices.Collect(maps.Values(now)), humansText) {
-		t.Error("bytes that are not those of the row were published")
-	}
+	expect(t, !hidden || !haveText(slices.Collect(maps.Values(now)), humansText), "bytes that are not those of the row were published")
 	if synced && path.Dir(name) == "." && !maps.Equal(now, left) {
 		t.Errorf("after Sync the human left %s, the open made %s of it", brief(left), brief(now))
 	}
@@ -778,9 +766,7 @@ func TestUnplacedSweep(t *testing.T) {
 						break
 					}
 				}
-				if unplaced == 0 && !short() {
-					t.Error("every file was placed")
-				}
+				expect(t, unplaced != 0 || short(), "every file was placed")
 			})
 		}
 	}
@@ -996,9 +982,7 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 		want := map[string]string{"a.txt": longText, "d/b.txt": otherText, "l.txt": longText, "link.txt": longText, "l2.txt": longText, "bad.txt": inTheWay}
 		expect(t, maps.Equal(have, want), "effect none, and the files changed")
 	}
-	if blocked && have["bad.txt"] != inTheWay {
-		t.Error("what was in the way is lost")
-	}
+	expect(t, !blocked || have["bad.txt"] == inTheWay, "what was in the way is lost")
 	after.Close(background)
 	return acted && (m < 0 || died)
 }

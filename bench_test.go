@@ -90,8 +90,7 @@ func BenchmarkReaders(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("rows=%d/history_of_path", n), func(b *testing.B) {
 			for range b.N {
-				got, err := s.LastRows("p7", 10)
-				require(b, err == nil && got == 10, "%v %v", got, err)
+				mustEqual(b, must(s.LastRows("p7", 10))(b), 10)
 			}
 		})
 		s.Close(ctx)

@@ -244,8 +244,7 @@ func TestPreviousVersionThatIsStillWrittenTo(t *testing.T) {
 	stranger.WriteAt([]byte("LATE"), 0)
 	for i := range 3 {
 		want := fmt.Sprintf("first of file %d\n", i)
-		got, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash(want)[:2], hash(want)))
-		expect(t, err == nil && string(got) == want, "file %d: history holds %q: %v", i, got, err)
+		testbed.Holds(t, filepath.Join(dir, rw.StateDirName, "history", hash(want)[:2], hash(want)), want, "file ", i, ": history holds")
 		fileIs(t, dir, flat(i), fmt.Sprintf("second of file %d\n", i))
 	}
 	check(t, s, true)

@@ -20,6 +20,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -304,8 +305,7 @@ func TestHandoffRefusals(t *testing.T) {
 
 	ro := must(rw.Open(background, dir, &rw.Options{ReadOnly: true}))(t)
 	fails(ro.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))(t, rw.ErrStoreReadOnly)
-	r, err := ro.HandoffRead(background, handoff.ReadRequest{})
-	expect(t, err == nil && r.Envelope.TaskID == "t2", "%v", err)
+	equal(t, must(ro.HandoffRead(background, handoff.ReadRequest{}))(t).Envelope.TaskID, "t2")
 	fails(ro.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "x"}))(t, rw.ErrStoreReadOnly)
 	ro.Close(background)
 	fails(ro.HandoffRead(background, handoff.ReadRequest{}))(t, rw.ErrStoreClosed)
@@ -485,8 +485,7 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	_, err := s.HandoffRead(background, handoff.ReadRequest{Path: archives[1]})
 	e := envelopeOf(t, dir, err, rw.ErrHashDriftOnRead)
 	name, _ := e.Context["quarantined"].(string)
-	got, _ := os.ReadFile(statePath(dir, filepath.FromSlash(name)))
-	expect(t, string(got) == string(data)+"more", "%s holds %q", name, got)
+	testbed.Holds(t, statePath(dir, filepath.FromSlash(name)), string(data)+"more", name, " holds")
 	for _, p := range []string{archives[0], archives[2], "HANDOFF.md"} {
 		takeOver(t, s, handoff.ReadRequest{Path: p})
 	}

@@ -1107,8 +1107,7 @@ func TestAHookThatCannotBeResetBlocksNoCall(t *testing.T) {
 	}
 	turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.ErrRetryExhausted)
 	expect(t, s.ResetTask(background) != nil, "no error")
-	e := turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.ErrFileAlreadyExists)
-	expect(t, e.RetryBudget == 2, "%d attempts are left", e.RetryBudget)
+	equal(t, turnedDown(t, s, dir, put("a.txt", "y", rw.ModeCreate), rw.ErrFileAlreadyExists).RetryBudget, 2, "attempts are left")
 }
 
 // TestAnErrorOfATransactionNamesItsOperation: whichever stage refuses, the error names

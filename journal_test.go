@@ -23,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func hash(s string) string {
@@ -254,8 +255,7 @@ func TestLegacyWorkspaceOpens(t *testing.T) {
 	f.Close()
 	s := open(t, dir, nil)
 	equal(t, s.Recovery().Imported, 1)
-	data, _ := os.ReadFile(path)
-	expect(t, string(data) == legacy+row(4, "c.md"), "the legacy journal was changed")
+	testbed.Holds(t, path, legacy+row(4, "c.md"), "the legacy journal was changed")
 }
 
 func TestNewerFormatIsRefused(t *testing.T) {

@@ -214,8 +214,7 @@ func TestLinksHaveVersions(t *testing.T) {
 	must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID}))(t)
 	got := entries(t, dir)["cur"]
 	expect(t, strings.HasSuffix(got, " file\n"), "the snapshot has %q", got)
-	text, err := os.ReadFile(outside)
-	expect(t, err == nil && string(text) == "outside", "outside: %q %v", text, err)
+	testbed.Holds(t, outside, "outside", "outside")
 }
 
 // TestLaterEditIsNeverLost: the undo of a group is refused, and changes nothing,
@@ -1071,8 +1070,7 @@ func BenchmarkAnalytics(b *testing.B) {
 			b.ReportAllocs()
 			before := cpuTime()
 			for b.Loop() {
-				r, err := way.figures()
-				require(b, err == nil && r.TotalWrites == 1_000_000, "%v %v", r.TotalWrites, err)
+				mustEqual(b, must(way.figures())(b).TotalWrites, 1_000_000)
 			}
 			b.ReportMetric((cpuTime()-before).Seconds()/float64(b.N), "cpu-s/op")
 		})

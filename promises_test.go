@@ -362,8 +362,7 @@ func TestStreamingNeedsConstantMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 2 {
-		r, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.bin", Mode: rw.ModeOverwrite}, &endless{left: size})
-		require(t, err == nil && r.Bytes == size, "%v %d", err, r.Bytes)
+		mustEqual(t, must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.bin", Mode: rw.ModeOverwrite}, &endless{left: size}))(t).Bytes, size)
 		size++
 	}
 	runtime.ReadMemStats(&after)

@@ -111,8 +111,7 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 	_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: ".envrc", Content: []byte("x")}, {Op: "write", Path: "link", Content: []byte("y"), Mode: rw.ModeOverwrite}}})
 	isErr(t, err, rw.ErrChangedDuringWrite, "a bent link")
 	bend = func() { plant(t, dir, map[string]string{"d/.mcp.json": "x"}) }
-	_, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"})
-	expect(t, errors.Is(err, rw.ErrChangedDuringWrite), "a file that was put into the directory: %v", err)
+	fails(s.Move(background, rw.MoveRequest{Path: "d", To: "e"}))(t, rw.ErrChangedDuringWrite, "a file that was put into the directory")
 	bend = func() {}
 	_, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"})
 	expect(t, err == nil, "%v", err)

@@ -145,9 +145,7 @@ func TestOpenBesideAStoppedRecovery(t *testing.T) {
 		at, step, alone := 0, stride(3), 0
 		for at = phase(step); besideStoppedRecovery(t, name, at, &alone); at += step {
 		}
-		if at < least || name == "opens" && alone == 0 {
-			t.Errorf("%s: %d operations only, %d of them with the lock of recovery", name, at, alone)
-		}
+		expect(t, at >= least && (name != "opens" || alone != 0), "%s: %d operations only, %d of them with the lock of recovery", name, at, alone)
 	}
 }
 
@@ -821,9 +819,8 @@ func settledOn(t *testing.T, disk *simfs.FS) (n int) {
 		n++
 		for _, m := range c.Muts {
 			_, ino, _ := publish.ParseSlot(m.Slot)
-			if st, err := staging.Lstat(m.Slot); err == nil && st.Ino == ino {
-				t.Errorf("a row calls commit %d settled, and %s is not published", c.Seq, m.Path)
-			}
+			st, err := staging.Lstat(m.Slot)
+			expect(t, err != nil || st.Ino != ino, "a row calls commit %d settled, and %s is not published", c.Seq, m.Path)
 		}
 	}
 	return n

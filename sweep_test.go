@@ -54,9 +54,7 @@ func killed(t *testing.T, fs *simfs.FS, n int, call func() error) (want outcome,
 	if err == nil {
 		return applied, nil
 	}
-	if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-		t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
-	}
+	require(t, errors.Is(err, simfs.ErrDead) || errors.Is(err, rw.ErrStorePoisoned), "operation %d: %v (%v)", n, err, errors.Unwrap(err))
 	return either, err
 }
 
@@ -458,9 +456,8 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	case want == applied && !isNew, want == untouched && !isOld, !isOld && !isNew:
 		t.Fatalf("found %s\n old %s\n new %s\n want %v; recovery %+v", brief(got), brief(c.old), brief(c.new), want, s.Recovery())
 	}
-	if have := dirsOf(fs); isNew && c.dirs != "" && have != c.dirs {
-		t.Fatalf("directories %s, want %s", have, c.dirs)
-	}
+	have := dirsOf(fs)
+	require(t, !isNew || c.dirs == "" || have == c.dirs, "directories %s, want %s", have, c.dirs)
 	check(t, s, c.damage == nil)
 	left, err := s.Unfinished()
 	require(t, err == nil && len(left) == 0, "left in staging: %v %v", left, err)
@@ -1485,9 +1482,8 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 	}
 	if poisoned {
 		for _, s := range []*rw.Store{a, b} {
-			if err := do(put("late.txt", otherText, rw.ModeCreate))(s); !errors.Is(err, rw.ErrStorePoisoned) && !errors.Is(err, rw.ErrLockTimeout) {
-				t.Errorf("a process that had the store open before writes: %v", err)
-			}
+			err := do(put("late.txt", otherText, rw.ModeCreate))(s)
+			expect(t, errors.Is(err, rw.ErrStorePoisoned) || errors.Is(err, rw.ErrLockTimeout), "a process that had the store open before writes: %v", err)
 		}
 	}
 	if strings.Contains(how, "power") || strings.Contains(how, "dies") {
@@ -1527,9 +1523,7 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 		t.Errorf("the opener closed with %s, a power cut left %s", brief(shown), brief(have))
 	}
 	for _, text := range []string{longText, otherText, humansText} {
-		if haveText(kept, text) && !haveText(contents(cut, false), text) {
-			t.Errorf("%.20q is lost", text)
-		}
+		expect(t, !haveText(kept, text) || haveText(contents(cut, false), text), "%.20q is lost", text)
 	}
 	return true
 }

@@ -555,8 +555,7 @@ func fillDisk(t *testing.T, dir string) {
 		}
 		isErr(t, err, unix.ENOSPC)
 	}
-	left := freeBytes(t, dir)
-	require(t, left == 0, "%d bytes are left", left)
+	mustEqual(t, freeBytes(t, dir), 0, "bytes are left")
 }
 
 func freeBytes(t *testing.T, dir string) int64 {
@@ -613,8 +612,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 			fileIs(t, dir, name, strings.Repeat("x", 1000)+fmt.Sprint(i))
 		}
 	}
-	r := must(s.Admin().Compact(background, admin.CompactRequest{}))(t)
-	require(t, r.Status == rw.StatusSucceeded, "compact:")
+	mustEqual(t, must(s.Admin().Compact(background, admin.CompactRequest{}))(t).Status, rw.StatusSucceeded, "compact")
 	refusals()
 	check(t, s, true)
 	got := reserveBytes(dir)
@@ -694,8 +692,7 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 	fillDisk(t, dir)
 	for range 2 {
 		s = open(t, dir, nil)
-		r := must(s.Read(background, rw.ReadRequest{Path: "b.txt"}))(t)
-		require(t, string(r.Content) == "b", "read:")
+		mustEqual(t, string(must(s.Read(background, rw.ReadRequest{Path: "b.txt"}))(t).Content), "b", "read")
 		must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
 		must(s.Admin().Compact(background, admin.CompactRequest{Call: rw.Call{DryRun: true}}))(t)
 		check(t, s, true)

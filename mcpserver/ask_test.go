@@ -97,8 +97,7 @@ func (w *wire) modern(capabilities string) *wire {
 
 func (w *wire) send(format string, args ...any) {
 	w.t.Helper()
-	_, err := fmt.Fprintf(w.in, format+"\n", args...)
-	require(w.t, err == nil, "%v", err)
+	must(fmt.Fprintf(w.in, format+"\n", args...))(w.t)
 }
 
 // call sends a call of a tool and returns its id. more are further parameters.

@@ -117,9 +117,8 @@ func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 		} else if is(t, text, "ok") != true {
 			t.Errorf("%s", text)
 		}
-		if writes := c.tool != "rw_read" && c.tool != "rw_history" && c.tool != "rw_describe" && c.tool != "rw_redact" && c.tool != "rw_handoff_read"; !isError && writes != (record["journaled"] == true && record["invocation_id"] != nil) {
-			t.Errorf("%s %s: %v", c.tool, c.args, record)
-		}
+		writes := c.tool != "rw_read" && c.tool != "rw_history" && c.tool != "rw_describe" && c.tool != "rw_redact" && c.tool != "rw_handoff_read"
+		expect(t, isError || writes == (record["journaled"] == true && record["invocation_id"] != nil), "%s %s: %v", c.tool, c.args, record)
 	}
 }
 
@@ -297,9 +296,8 @@ func brieflyOK(t testing.TB, s *server.MCPServer, name string) {
 	t.Helper()
 	for _, meta := range []string{`null`, `{}`, `{"progressToken":1}`, `{"io.github.resilientwrite/called":"rw.safe_write"}`, `{"io.github.resilientwrite/called":7}`} {
 		out := handled(t, s, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":{},"_meta":%s}`, name, meta))
-		if is(t, out, "error") != nil || strings.Contains(out, "rw.safe_write\"") && strings.Contains(out, `"tool":"rw.safe_write"`) {
-			t.Errorf("%s %s: %s", name, meta, out)
-		}
+		expect(t, is(t, out, "error") == nil && (!strings.Contains(out, "rw.safe_write\"") || !strings.Contains(out, `"tool":"rw.safe_write"`)),
+			"%s %s: %s", name, meta, out)
 	}
 }
 

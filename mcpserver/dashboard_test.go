@@ -22,6 +22,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/internal/testbed/browser"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
@@ -75,8 +76,7 @@ func (b *board) write(path, text string) uint64 {
 
 func (b *board) holds(path, want string) {
 	b.t.Helper()
-	data, _ := os.ReadFile(filepath.Join(b.dir, path))
-	expect(b.t, string(data) == want, "%s holds %q, not %q", path, data, want)
+	testbed.Holds(b.t, filepath.Join(b.dir, path), want, path, " holds")
 }
 
 // request is one that passes all checks.
@@ -380,8 +380,7 @@ func (b *board) aDay() {
 	key := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 	_, err = b.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deploy/prod.env", Content: []byte("key=" + key + "\n")})
 	require(b.t, err != nil, "not refused")
-	_, err = b.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "catalogue", Content: []byte("1")})
-	require(b.t, err == nil, "%v", err)
+	must(b.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "catalogue", Content: []byte("1")}))(b.t)
 	if _, err := b.store.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
 		TaskID: "payments", Status: handoff.Blocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"Which currency?"}, NextSteps: []string{}, LastGoodState: []handoff.File{},
 	}}); err != nil {

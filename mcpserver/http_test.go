@@ -860,9 +860,7 @@ func TestSSELosesNoReport(t *testing.T) {
 		for k := range 6 {
 			var m rpc
 			json.Unmarshal([]byte(stream.next(t)), &m)
-			if k < 5 && m.Params.Progress != float64(k+1) || k == 5 && m.ID != float64(n+1) {
-				t.Fatalf("call %d: message %d is %+v", n, k, m)
-			}
+			require(t, (k >= 5 || m.Params.Progress == float64(k+1)) && (k != 5 || m.ID == float64(n+1)), "call %d: message %d is %+v", n, k, m)
 		}
 	}
 }

@@ -244,9 +244,8 @@ func checkServerTexts(t *testing.T, o *Options) {
 	check := func(where, text string) {
 		texts++
 		for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
-			if of, ok := h.tool(name); ok && !of.Listed {
-				t.Errorf("%s: %s is not listed: %.300s", where, name, text)
-			}
+			of, ok := h.tool(name)
+			testbed.Expect(t, !ok || of.Listed, "%s: %s is not listed: %.300s", where, name, text)
 		}
 	}
 	ask := func(method, params string) string {

@@ -352,9 +352,8 @@ func damaged(t testing.TB, line string) *rw.Store {
 func TestMessagesRespectTheLevel(t *testing.T) {
 	t.Parallel()
 	s := damaged(t, "a-line-that-nobody-may-see")
-	if r := s.Recovery(); r.Malformed == 0 && r.TornBytes == 0 {
-		t.Fatalf("nothing was found: %+v", r)
-	}
+	r := s.Recovery()
+	require(t, r.Malformed != 0 || r.TornBytes != 0, "nothing was found: %+v", r)
 	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
@@ -503,18 +502,16 @@ func TestProgressReachesTheClient(t *testing.T) {
 			res := p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": path, "mode": "overwrite", "validate": token == 7.0}, map[string]any{"progressToken": token})
 			require(t, res["isError"] != true, "%v", res)
 			p.reportsAre(token, 2)
-			if order := p.sequence(); ordered && order[len(order)-1] != fmt.Sprint("reply ", p.id) {
-				t.Errorf("the reply does not come last: %v", order)
-			}
+			order := p.sequence()
+			expect(t, !ordered || order[len(order)-1] == fmt.Sprint("reply ", p.id), "the reply does not come last: %v", order)
 		}
 		if ordered {
 			p.forget()
 		}
 		p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": "quiet-" + name}, nil)
 		p.tool("rw_check", map[string]any{"deep": true}, nil)
-		if got := p.got("notifications/progress"); len(got) > len(p.reports("a token"))+len(p.reports(7.0)) || ordered && len(got) > 0 {
-			t.Errorf("not requested: %v", got)
-		}
+		got := p.got("notifications/progress")
+		expect(t, len(got) <= len(p.reports("a token"))+len(p.reports(7.0)) && (!ordered || len(got) == 0), "not requested: %v", got)
 	})
 }
 
@@ -835,8 +832,7 @@ func (w *wire) nothingStaged(t *testing.T) {
 	t.Helper()
 	left, _ := filepath.Glob(filepath.Join(place.At(w.dir), "staging", "*"))
 	for _, p := range left {
-		if st, err := os.Stat(p); err == nil && st.Size() > 0 {
-			t.Errorf("left in staging: %s", p)
-		}
+		st, err := os.Stat(p)
+		expect(t, err != nil || st.Size() <= 0, "left in staging: %s", p)
 	}
 }

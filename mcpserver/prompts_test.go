@@ -136,9 +136,7 @@ func TestPromptsWithoutAnything(t *testing.T) {
 	noErr(t, s.Close(ctx))
 	for _, prompt := range mcpserver.Prompts() {
 		result, problem := p.ask("prompts/get", map[string]any{"name": prompt.Name, "arguments": map[string]string{"task_id": "t"}})
-		if result == nil && problem == nil || strings.Contains(fmt.Sprint(problem), dir) {
-			t.Errorf("%s: %v %v", prompt.Name, result, problem)
-		}
+		expect(t, (result != nil || problem != nil) && !strings.Contains(fmt.Sprint(problem), dir), "%s: %v %v", prompt.Name, result, problem)
 	}
 }
 
@@ -166,9 +164,7 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 		t.Helper()
 		text := p.prompt("resume_task", nil)
 		for _, line := range strings.Split(text, "\n") {
-			if strings.Contains(line, order) && !strings.HasPrefix(line, "| ") {
-				t.Errorf("%s: a line that is not marked: %q", what, line)
-			}
+			expect(t, !strings.Contains(line, order) || strings.HasPrefix(line, "| "), "%s: a line that is not marked: %q", what, line)
 			i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == '\u2028' || r == '\u200b' || r >= 0xe0000 })
 			expect(t, i < 0, "%s: a character that does not show in %q", what, line)
 		}
@@ -429,8 +425,7 @@ func TestResourceThatIsNotThere(t *testing.T) {
 	})
 	// Reading the resource does not use up the attempts of an agent.
 	_, err := s.HandoffRead(ctx, handoff.ReadRequest{})
-	e := rw.AsError("", err)
-	expect(t, e.Detail == rw.ErrNotFound, "rw_handoff_read after that: %v", e.Detail)
+	equal(t, rw.AsError("", err).Detail, rw.ErrNotFound, "rw_handoff_read after that")
 }
 
 // TestResourcesAreBounded: what is too long is cut or refused, and says which
@@ -476,9 +471,7 @@ func resourcesNameTools(t *testing.T, s *rw.Store) {
 	} {
 		p := join(t, (*peer).inProcess, mcpserver.New(s, &c.opts))
 		text, _ := read(p, "rw://journal")
-		if c.want == "" && strings.Contains(text, "journal_tail") || !strings.Contains(text, c.want) {
-			t.Errorf("%q: %.200s", c.want, text)
-		}
+		expect(t, (c.want != "" || !strings.Contains(text, "journal_tail")) && strings.Contains(text, c.want), "%q: %.200s", c.want, text)
 	}
 }
 

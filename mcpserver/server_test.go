@@ -287,9 +287,7 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 			texts += fmt.Sprint(res)
 			doc, _ := res["structuredContent"].(map[string]any)
 			about, _ := doc["context"].(map[string]any)
-			if res["isError"] != true || about["reason"] != "internal_error" || name == "rw_read" && about["tool"] != name {
-				t.Errorf("%s: %v", name, res)
-			}
+			expect(t, res["isError"] == true && about["reason"] == "internal_error" && (name != "rw_read" || about["tool"] == name), "%s: %v", name, res)
 		}
 		for method, params := range map[string]map[string]any{
 			"prompts/get": {"name": "host_prompt"}, "resources/read": {"uri": "host://one"},

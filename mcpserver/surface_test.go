@@ -352,9 +352,7 @@ func (s *strict) walk(at string, v any, within bool) {
 	}
 	need, _ := m["required"].([]any)
 	for _, name := range need {
-		if props[name.(string)] == nil && !within {
-			s.t.Errorf("%s: %s is required and not described", at, name)
-		}
+		expect(s.t, props[name.(string)] != nil || within, "%s: %s is required and not described", at, name)
 	}
 	if items, ok := m["items"].(map[string]any); ok && len(items) > 0 {
 		s.walk(at+"/[]", items, within)

@@ -101,8 +101,7 @@ func themeColor(t *testing.T, theme int, name string) color.Color {
 	all := regexp.MustCompile(`--`+name+`: #([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2});`).FindAllStringSubmatch(report.Style, -1)
 	var c [3]uint8
 	for i := range c {
-		_, err := fmt.Sscanf(all[theme][i+1], "%02x", &c[i])
-		testbed.Require(t, err == nil, "%v", err)
+		testbed.Must(fmt.Sscanf(all[theme][i+1], "%02x", &c[i]))(t)
 	}
 	return color.RGBA{c[0], c[1], c[2], 255}
 }

@@ -61,10 +61,8 @@ func TestDiffsAreCounted(t *testing.T) {
 	if d.Added != 2000 || d.Removed != 4000 || !d.Cut || len(d.Texts()) != 120 {
 		t.Errorf("+%d -%d, cut %v, %d lines", d.Added, d.Removed, d.Cut, len(d.Texts()))
 	}
-	d = c.Compare(c.Text(make([]byte, report.TextLimit+1)), report.Gone)
-	testbed.Expect(t, d.Why == report.TooLarge, "a large file: %q", d.Why)
-	d = c.Compare(report.Unread("why not"), report.Gone)
-	testbed.Expect(t, d.Why == "why not", "what was not read: %q", d.Why)
+	testbed.Equal(t, c.Compare(c.Text(make([]byte, report.TextLimit+1)), report.Gone).Why, report.TooLarge, "a large file")
+	testbed.Equal(t, c.Compare(report.Unread("why not"), report.Gone).Why, "why not", "what was not read")
 }
 
 // TestDiffsStayWithinTheirBudget: a thousand large changes, made of what takes

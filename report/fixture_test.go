@@ -31,8 +31,7 @@ func same(text string) string { return text }
 func write(t testing.TB, in *report.Input, clean func(string) string) string {
 	t.Helper()
 	var b bytes.Buffer
-	_, err := report.Write(&b, in, clean)
-	testbed.Require(t, err == nil, "%v", err)
+	testbed.Must(report.Write(&b, in, clean))(t)
 	return b.String()
 }
 

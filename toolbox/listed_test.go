@@ -28,9 +28,8 @@ func (n *toolTexts) check(where, text string) {
 	n.texts++
 	testbed.Equal(n.t, NameTools(text), text, n.tier, " ", where, ": names a method")
 	for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
-		if of, ok := n.set.find(name); ok && !of.listed {
-			n.t.Errorf("%s, %s: %s is not listed: %.300s", n.tier, where, name, text)
-		}
+		of, ok := n.set.find(name)
+		testbed.Expect(n.t, !ok || of.listed, "%s, %s: %s is not listed: %.300s", n.tier, where, name, text)
 	}
 }
 

@@ -66,9 +66,8 @@ func TestEveryNextStepOfARefusalCanBeCalled(t *testing.T) {
 					callable(t, tool+" "+string(detail), steps, inputs)
 					offered += len(steps)
 					for _, s := range steps {
-						if s.Args["path"] != nil && path != "a/b.txt" || s.Tool == "rw_read" && about["actual_prev_sha256"] == "" {
-							t.Errorf("%s %s of %q: %+v", tool, detail, path, s)
-						}
+						testbed.Expect(t, (s.Args["path"] == nil || path == "a/b.txt") && (s.Tool != "rw_read" || about["actual_prev_sha256"] != ""),
+							"%s %s of %q: %+v", tool, detail, path, s)
 					}
 				}
 			}

@@ -135,8 +135,7 @@ func TestWriteAndReadBytes(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "from")
 	os.WriteFile(from, []byte("from a file"), 0o600)
 	s.ok("write", "text", "--from", from, "--mode", "overwrite")
-	got, _ := os.ReadFile(filepath.Join(s.dir, "text"))
-	expect(t, string(got) == "from a file", "%q", got)
+	testbed.Holds(t, filepath.Join(s.dir, "text"), "from a file")
 }
 
 // TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done,
@@ -429,8 +428,7 @@ func TestALostResultLeavesWhatWasDone(t *testing.T) {
 		expect(t, code == rw.CodeStorage && got.Code == code && got.status() == "succeeded" && strings.Contains(errs, "completed changes remain"),
 			"code %d: %s: %s", code, errs, got.Receipt)
 	}
-	data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt"))
-	expect(t, string(data) == "text\ntext\n", "%q", data)
+	testbed.Holds(t, filepath.Join(s.dir, "a.txt"), "text\ntext\n")
 	for _, line := range []string{"completion bash", "journal follow --after 0"} {
 		s.into(&narrow{}, append(strings.Fields(line), "--result-out", file)...)
 		got := s.resultIn(file)

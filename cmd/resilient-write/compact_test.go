@@ -174,8 +174,7 @@ func TestProgressIsDrawnAndWiped(t *testing.T) {
 	r := s.ok("check", "--repair", "--color", "never")
 	expect(t, strings.Contains(r.errs, "\r\x1b[Krepair     ") && strings.HasSuffix(r.errs, wipe) && strings.HasPrefix(r.out, "clean"),
 		"%q %q", r.errs, r.out)
-	r = s.ok("check", "--repair", "--json")
-	expect(t, r.errs == "", "%q", r.errs)
+	equal(t, s.ok("check", "--repair", "--json").errs, "")
 }
 
 // leakedSecret is the secret to erase.

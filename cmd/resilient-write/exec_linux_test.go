@@ -143,8 +143,7 @@ func TestExecIsPrivate(t *testing.T) {
 	in.Close()
 	equal(t, until(t, out, "changed\n"), "changed\n")
 	noErr(t, cmd.Wait())
-	data, _ := os.ReadFile(filepath.Join(s.dir, "src", "a.txt"))
-	expect(t, string(data) == "the end\n", "%q", data)
+	testbed.Holds(t, filepath.Join(s.dir, "src", "a.txt"), "the end\n")
 }
 
 // until reads until the text ends with the expected end.
@@ -308,9 +307,7 @@ func TestExecKilledOnItsWay(t *testing.T) {
 			data, _ := os.ReadFile(filepath.Join(s.dir, "many", fmt.Sprint(n)))
 			count[string(data)]++
 		}
-		if len(count) != 1 || when == "view" && count[text] > 0 || when == "published" && count[text] != 200 {
-			t.Fatalf("killed at %s: %v", when, count)
-		}
+		require(t, len(count) == 1 && (when != "view" || count[text] <= 0) && (when != "published" || count[text] == 200), "killed at %s: %v", when, count)
 	}
 	if r := s.run("true"); r.code != 0 || len(s.left()) > 0 {
 		t.Errorf("left %q: %s", s.left(), r.errs)

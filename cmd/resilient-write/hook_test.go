@@ -55,9 +55,7 @@ func (a *surroundings) event(event any) string {
 func (a *surroundings) answer(event any, ok bool, out, errs bytes.Buffer) string {
 	a.t.Helper()
 	require(a.t, ok, "%.300v: %s", event, errs.String())
-	if out.Len() > 0 && !json.Valid(out.Bytes()) {
-		a.t.Fatalf("%.300v: the answer is no JSON: %s", event, out.String())
-	}
+	require(a.t, out.Len() <= 0 || json.Valid(out.Bytes()), "%.300v: the answer is no JSON: %s", event, out.String())
 	return out.String()
 }
 
@@ -198,9 +196,8 @@ func TestHookTwice(t *testing.T) {
 		said := both(a.claude("PreToolUse", "Bash", "call_0", in))
 		expect(t, len(said) == 0, "%q", said)
 		a.sh(fmt.Sprintf("printf 'GITHUB_TOKEN=%s\\n' > k%d.env", madeUpToken(), turn))
-		if said := both(a.claude("PostToolUse", "Bash", "call_0", in)); len(said) != 1 || turn == 1 && !strings.Contains(said[0], "k1.env") {
-			t.Errorf("turn %d: %q", turn, said)
-		}
+		said = both(a.claude("PostToolUse", "Bash", "call_0", in))
+		expect(t, len(said) == 1 && (turn != 1 || strings.Contains(said[0], "k1.env")), "turn %d: %q", turn, said)
 		a.sh(fmt.Sprintf("printf 'later\\n' > later%d.txt", turn))
 		a.hook("claude", a.claude("PostToolUse", "Bash", "call_0", in))
 		groups := a.groups()

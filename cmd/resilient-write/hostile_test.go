@@ -72,8 +72,7 @@ func dial(t *testing.T, dir string) *wire {
 
 func (w *wire) line(text string) {
 	w.t.Helper()
-	_, err := io.WriteString(w.in, text+"\n")
-	require(w.t, err == nil, "%v", err)
+	must(io.WriteString(w.in, text+"\n"))(w.t)
 }
 
 // call sends a call without waiting for its reply.

@@ -278,9 +278,7 @@ func TestMetaOfAnyType(t *testing.T) {
 			}
 			for _, meta := range []string{`7`, `"x"`, `[]`, `null`} {
 				doc := a.request("tools/call", `{"name":"rw_describe","arguments":{},"_meta":`+meta+`}`)
-				if doc["result"] == nil && doc["error"] == nil {
-					t.Errorf("_meta %s: %v", meta, doc)
-				}
+				expect(t, doc["result"] != nil || doc["error"] != nil, "_meta %s: %v", meta, doc)
 			}
 		})
 	}

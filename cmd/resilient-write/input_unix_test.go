@@ -136,8 +136,7 @@ func TestOpeningAPipeCanBeCalledOff(t *testing.T) {
 		io.WriteString(w, "late")
 	}()
 	s.ok("write", "a.txt", "--from", name)
-	data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt"))
-	expect(t, string(data) == "late", "%q", data)
+	testbed.Holds(t, filepath.Join(s.dir, "a.txt"), "late")
 	if r := s.run("write", "b.txt", "--from", s.dir); r.code != rw.CodeUsage || !strings.Contains(r.errs, "directory") || strings.Contains(r.errs, s.dir) {
 		t.Errorf("a directory: code %d: %s", r.code, r.errs)
 	}

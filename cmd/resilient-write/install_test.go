@@ -181,9 +181,7 @@ func (c configuration) entry(t *testing.T, f fence, fields map[string]any) entry
 	}
 	require(t, len(e.command) != 0, "%v: neither a command nor an address", f)
 	for _, word := range append(e.command[1:], slices.Collect(maps.Values(e.env))...) {
-		if strings.Contains(word, "$") && !slices.Contains(c.replace, word) {
-			t.Errorf("%v: this client hands over %s unchanged", f, word)
-		}
+		expect(t, !strings.Contains(word, "$") || slices.Contains(c.replace, word), "%v: this client hands over %s unchanged", f, word)
 	}
 	program := e.command[0]
 	expect(t, c.whole == (placeholder(program) != ""), "%v: the program is %s", f, program)

@@ -51,9 +51,7 @@ func TestNothingPromisedIsLost(t *testing.T) {
 				continue
 			}
 			cmd := command(path[:len(path)-1])
-			if cmd == nil || cmd.Flags().Lookup(name) == nil && cmd.PersistentFlags().Lookup(name) == nil {
-				t.Errorf("no flag: %s", rest)
-			}
+			expect(t, cmd != nil && (cmd.Flags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil), "no flag: %s", rest)
 		case "example":
 			files, _ := filepath.Glob(filepath.Join("../../examples", rest, "*.go"))
 			expect(t, len(files) != 0, "no example is called %s", rest)

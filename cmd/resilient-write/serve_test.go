@@ -178,17 +178,14 @@ func TestServeHTTP(t *testing.T) {
 	session := s.begin(token)
 	_, body, err := s.post(token, session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a.txt","content":"over HTTP"}}}`)
 	expect(t, err == nil && strings.Contains(body, `"caller":"tester"`), "%v %s", err, body)
-	data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt"))
-	expect(t, string(data) == "over HTTP", "the file holds %q", data)
+	testbed.Holds(t, filepath.Join(s.dir, "a.txt"), "over HTTP", "the file holds")
 	res, err := s.http.Get(s.url + "/sse")
 	expect(t, err == nil && res.StatusCode == 401, "%v %v", res, err)
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d: %s", code, s.stderr())
 	}
 	for _, line := range strings.Split(s.stderr(), "\n") {
-		if !json.Valid([]byte(line)) && !strings.HasPrefix(line, "resilient-write token: ") {
-			t.Errorf("not a record: %s", line)
-		}
+		expect(t, json.Valid([]byte(line)) || strings.HasPrefix(line, "resilient-write token: "), "not a record: %s", line)
 		expect(t, !strings.Contains(line, s.dir), "a path in the log: %s", line)
 	}
 }

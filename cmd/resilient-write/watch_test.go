@@ -155,9 +155,8 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 	out := (shell{t: t, dir: dir}).ok("status").out
 	expect(t, strings.Contains(out, `"running":[]`), "a call that ended runs:\n%s", out)
 	for name := range everyFile(t, dir) {
-		if text, err := os.ReadFile(name); err == nil && strings.Contains(name+string(text), secret) {
-			t.Errorf("%s holds the secret", name)
-		}
+		text, err := os.ReadFile(name)
+		expect(t, err != nil || !strings.Contains(name+string(text), secret), "%s holds the secret", name)
 	}
 }
 
@@ -193,8 +192,7 @@ func TestServeWithADashboard(t *testing.T) {
 	page, _ := io.ReadAll(get("", "").Body)
 	expect(t, strings.HasPrefix(string(page), "<!DOCTYPE html>") && !strings.Contains(string(page), found[2]) && !strings.Contains(string(page), s.dir),
 		"%.200s", page)
-	res := get("events", "")
-	expect(t, res.StatusCode == 401, "without a token: %d", res.StatusCode)
+	equal(t, get("events", "").StatusCode, 401, "without a token")
 	events := bufio.NewScanner(get("events", found[2]).Body)
 	sees := func(text string) {
 		t.Helper()

@@ -61,9 +61,8 @@ func TestSetAndUnset(t *testing.T) {
 					want[e.Key], _ = canonical(e.Value)
 				}
 				testbed.Equal(t, cmp.Diff(want, doc), "", "the entry")
-				if strings.Contains(before, "\r\n") && strings.Count(after, "\n") != strings.Count(after, "\r\n") {
-					t.Errorf("line ends are mixed: %q", after)
-				}
+				testbed.Expect(t, !strings.Contains(before, "\r\n") || strings.Count(after, "\n") == strings.Count(after, "\r\n"),
+					"line ends are mixed: %q", after)
 				if !within(before, after) {
 					t.Errorf("bytes are gone:\n%s", cmp.Diff(before, after))
 				}
@@ -118,8 +117,7 @@ func TestApprove(t *testing.T) {
 	} {
 		after, err := Set(JSON, before, []Edit{e})
 		testbed.Expect(t, err == nil && strings.Contains(after, e.Value.(string)), "%v:\n%s", err, after)
-		again, err := Set(JSON, after, []Edit{e})
-		testbed.Expect(t, err == nil && again == after, "a second time: %v\n%s", err, again)
+		testbed.Equal(t, testbed.Must(Set(JSON, after, []Edit{e}))(t), after, "a second time")
 		if gone, err := Unset(JSON, after, e); err != nil || gone != strings.TrimPrefix(before, "{}\n") {
 			t.Errorf("removed: %v\n%s", err, cmp.Diff(before, gone))
 		}
@@ -230,9 +228,7 @@ func TestSetKeepsComments(t *testing.T) {
 			at = "mcpServers"
 		}
 		after, err := Set(row.format, row.before, []Edit{{At: []string{at, Server}, Key: "command", Value: "new"}})
-		if err == nil && after != row.want || row.want == "" != (err != nil) {
-			t.Errorf("%q: %v\n%q, want\n%q", row.before, err, after, row.want)
-		}
+		testbed.Expect(t, (err != nil || after == row.want) && row.want == "" == (err != nil), "%q: %v\n%q, want\n%q", row.before, err, after, row.want)
 	}
 }
 
@@ -294,8 +290,7 @@ func TestHooks(t *testing.T) {
 // one that runs something else besides this program.
 func TestHooksInAGroup(t *testing.T) {
 	text := "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"command\": \"'/a b/" + Program + "' hook --host claude || exit 0\"}, {\"command\": \"mine\"}]}]}}\n"
-	gone, err := UnsetHooks(text)
-	testbed.Expect(t, err == nil && gone == "{\"hooks\": {\"Stop\": [{\"hooks\": [ {\"command\": \"mine\"}]}]}}\n", "%v %s", err, gone)
+	testbed.Equal(t, testbed.Must(UnsetHooks(text))(t), "{\"hooks\": {\"Stop\": [{\"hooks\": [ {\"command\": \"mine\"}]}]}}\n")
 	for _, command := range []string{"mine; " + Program + " hook --host claude || exit 0", Program + " hook --host claude && mine", "mine | " + Program + " hook --host claude", "mine hook --host claude"} {
 		text := "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"command\": \"" + command + "\"}]}]}}\n"
 		out, err := UnsetHooks(text)
@@ -304,11 +299,9 @@ func TestHooksInAGroup(t *testing.T) {
 		testbed.Expect(t, err == nil && strings.Contains(out, command), "%s: %v %s", command, err, out)
 	}
 	for _, strange := range []string{"[]", "{\"hooks\": []}", "{\"hooks\": {\"Stop\": {}}}", "{\"hooks\": {\"Stop\": [[], 7, null, {\"hooks\": 7}, {\"command\": 7}]}}", "{"} {
-		if out, err := UnsetHooks(strange); err == nil && out != strange {
-			t.Errorf("%s: %s", strange, out)
-		}
-		if out, err := SetHooks(strange, "{\"hooks\": {\"Stop\": [{\"command\": \""+Program+" hook --host x\"}]}}"); err == nil && !within(strange, out) {
-			t.Errorf("%s: %s", strange, out)
-		}
+		out, err := UnsetHooks(strange)
+		testbed.Expect(t, err != nil || out == strange, "%s: %s", strange, out)
+		out, err = SetHooks(strange, "{\"hooks\": {\"Stop\": [{\"command\": \""+Program+" hook --host x\"}]}}")
+		testbed.Expect(t, err != nil || within(strange, out), "%s: %s", strange, out)
 	}
 }

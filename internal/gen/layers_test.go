@@ -57,9 +57,8 @@ func TestBars(t *testing.T) {
 	testbed.NoErr(t, bars(&b, repository))
 	for line := range strings.Lines(b.String()) {
 		words := strings.Fields(line)
-		if have, err := strconv.Atoi(words[len(words)-4]); err != nil || have == 0 && !strings.Contains(line, "columns") {
-			t.Errorf("%q", line)
-		}
+		have, err := strconv.Atoi(words[len(words)-4])
+		testbed.Expect(t, err == nil && (have != 0 || strings.Contains(line, "columns")), "%q", line)
 	}
 	testbed.Equal(t, strings.Count(b.String(), "\n"), 8, "lines")
 }

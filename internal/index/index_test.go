@@ -94,9 +94,8 @@ func TestSaveSurvives(t *testing.T) {
 			y, state, lerr := index.Load(fs.Crash(seed, simfs.Some).Root())
 			testbed.NoErr(t, lerr)
 			got, _, _ := y.Get(index.PathKey("a"))
-			if want := map[string]uint64{"one": 1, "two": 2}[string(state)]; want == 0 || got.Seq != want || err == nil && want != 2 {
-				t.Fatalf("operation %d: state %q, entry %+v", n, state, got)
-			}
+			want := map[string]uint64{"one": 1, "two": 2}[string(state)]
+			testbed.Require(t, want != 0 && got.Seq == want && (err != nil || want == 2), "operation %d: state %q, entry %+v", n, state, got)
 		}
 		if err == nil {
 			return

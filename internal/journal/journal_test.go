@@ -86,8 +86,7 @@ func paths(t testing.TB, l *journal.Log) []string {
 
 func audit(t testing.TB, l *journal.Log) {
 	t.Helper()
-	_, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { t.Errorf("audit: %+v", p) }})
-	testbed.Require(t, err == nil, "%v", err)
+	testbed.Must(l.Audit(journal.Auditor{Problem: func(p journal.Problem) { t.Errorf("audit: %+v", p) }}))(t)
 }
 
 // TestCrashSweep kills the journal at every operation of a run over several
@@ -332,8 +331,7 @@ func TestRollIsNotSeen(t *testing.T) {
 		got := paths(t, l)
 		testbed.Require(t, len(got) == 200, "%d rows", len(got))
 		for _, seq := range []uint64{1, 2, 57, 199, 200} {
-			r, err := l.Find(seq)
-			testbed.Expect(t, err == nil && r.Muts[0].Path == fmt.Sprint(seq-1), "find %d: %v", seq, err)
+			testbed.Equal(t, testbed.Must(l.Find(seq))(t).Muts[0].Path, fmt.Sprint(seq-1), "find ", seq)
 		}
 		testbed.Fails(l.Find(201))(t, journal.ErrNotFound, "find 201")
 		for _, seqs := range [][]uint64{nil, {60, 57, 58}, {200, 201, 199}, {200, 3, 1}, {201}} {

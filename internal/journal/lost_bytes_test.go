@@ -53,8 +53,7 @@ func lose(t *testing.T, disk *simfs.FS, segment uint64, gap [2]int64) {
 	f, err := dir.Open(fmt.Sprintf("%020d.jsonl", segment), fsx.Read|fsx.Write, 0)
 	testbed.NoErr(t, err)
 	defer f.Close()
-	_, err = f.WriteAt(make([]byte, gap[1]-gap[0]), gap[0])
-	testbed.Require(t, err == nil, "%v", err)
+	testbed.Must(f.WriteAt(make([]byte, gap[1]-gap[0]), gap[0]))(t)
 }
 
 // agree opens what a crash left and writes a row, then opens it again.
@@ -70,9 +69,7 @@ func agree(t *testing.T, disk *simfs.FS, o journal.Options) {
 		}
 		l := open(t, disk, o)
 		o.Lost = nil
-		if before != nil && !slices.Equal(took, before) || before == nil && len(took) < 2 {
-			t.Errorf("Open took %v after %v", took, before)
-		}
+		testbed.Expect(t, (before == nil || slices.Equal(took, before)) && (before != nil || len(took) >= 2), "Open took %v after %v", took, before)
 		testbed.NoErr(t, write(l, path, true))
 		audit(t, l)
 		if before = paths(t, l); !slices.Equal(took, before) {

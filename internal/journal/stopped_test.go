@@ -200,9 +200,8 @@ func TestPoisonWithoutAMarkSweep(t *testing.T) {
 		})
 		write(a, "of a", true)
 		for _, l := range []*journal.Log{a, b} {
-			if err := write(l, "later", true); poisoned && !errors.Is(err, journal.ErrPoisoned) {
-				t.Errorf("before operation %d: a write after the failure: %v", n, err)
-			}
+			err := write(l, "later", true)
+			testbed.Expect(t, !poisoned || errors.Is(err, journal.ErrPoisoned), "before operation %d: a write after the failure: %v", n, err)
 		}
 	}
 }
@@ -223,8 +222,7 @@ func TestWritersWaitAtTheSameTime(t *testing.T) {
 			}
 			short, cancel := context.WithTimeout(ctx, apart/2)
 			defer cancel()
-			_, err := l.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "a"}}, Ctx: short})
-			testbed.Expect(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
+			testbed.Fails(l.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "a"}}, Ctx: short}))(t, context.DeadlineExceeded)
 			if freed > 0 {
 				time.AfterFunc(freed, func() { lock.Unlock(1<<40, 1) })
 			}
@@ -244,9 +242,8 @@ func TestWritersWaitAtTheSameTime(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if have := len(paths(t, l)); freed > 0 && have != writers-3 || freed == 0 && have != 0 {
-				t.Errorf("lock free after %v: %d rows", freed, have)
-			}
+			have := len(paths(t, l))
+			testbed.Expect(t, (freed <= 0 || have == writers-3) && (freed != 0 || have == 0), "lock free after %v: %d rows", freed, have)
 		})
 	}
 }

@@ -109,8 +109,7 @@ func TestHolesThatACrashMakes(t *testing.T) {
 		for i := range 12 {
 			recs = append(recs, &journal.Record{Kind: journal.KindCommit, Writer: "w", Muts: []journal.Mutation{{Op: "create", Path: fmt.Sprint(i), SHA256: strings.Repeat("b", 64)}}})
 		}
-		_, err := l.Write(&journal.Batch{Recs: recs})
-		testbed.Require(t, err == nil, "%v", err)
+		testbed.Must(l.Write(&journal.Batch{Recs: recs}))(t)
 		disk := fs.Crash(seed, simfs.Some)
 		for range 2 {
 			l, rep, err := tryOpen(disk, journal.Options{Flushed: 1})
@@ -145,8 +144,7 @@ func TestHolesThatNoCrashMakes(t *testing.T) {
 	fs.WriteFile(name, append(append([]byte("\n"), bytes.Join(rows, []byte("\n\n"))...), '\n'), 0o600)
 	l = open(t, fs, journal.Options{Flushed: 6})
 	var codes []string
-	_, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { codes = append(codes, p.Code) }})
-	testbed.Require(t, err == nil, "%v", err)
+	testbed.Must(l.Audit(journal.Auditor{Problem: func(p journal.Problem) { codes = append(codes, p.Code) }}))(t)
 	got := strings.Join(codes, " ")
 	testbed.Expect(t, strings.Contains(got, journal.ProblemGarbage) && strings.Contains(got, journal.ProblemMissing), "found %s", got)
 }
@@ -212,8 +210,6 @@ func FuzzReadExport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := journal.ReadExport(bytes.NewReader(data), func(*journal.Record) error { return nil })
 		testbed.Require(t, err == nil || errors.Is(err, journal.ErrExport) || errors.Is(err, journal.ErrNewerExport), "%v", err)
-		if err == nil && !bytes.Contains(data, []byte(journal.ExportFormat)) {
-			t.Fatal("accepted what is no export")
-		}
+		testbed.Require(t, err != nil || bytes.Contains(data, []byte(journal.ExportFormat)), "accepted what is no export")
 	})
 }

@@ -66,15 +66,13 @@ func TestOverview(t *testing.T) {
 	_, err := s.Tx(ctx, rw.TxRequest{Ops: ops})
 	testbed.Require(t, err == nil, "%v", err)
 	last := write(t, s, "b.txt", "b\n")
-	_, err = s.Undo(ctx, rw.UndoRequest{})
-	testbed.Require(t, err == nil, "%v", err)
+	testbed.Must(s.Undo(ctx, rw.UndoRequest{}))(t)
 	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "conf.env", Content: []byte("key " + key)})
 	testbed.Require(t, err != nil, "not refused")
 	stale := call.DigestOf([]byte("other"))
 	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("x"), Expect: rw.Exactly(stale)})
 	testbed.Require(t, err != nil, "not refused")
-	_, err = s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("1")})
-	testbed.Require(t, err == nil, "%v", err)
+	testbed.Must(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("1")}))(t)
 	tx := testbed.Must(s.TxBegin(ctx, rw.TxBeginRequest{}))(t)
 	if _, err := s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
 		TaskID: "shop", Status: handoff.Blocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"which currency?"}, NextSteps: []string{}, LastGoodState: []handoff.File{},
@@ -145,8 +143,7 @@ func TestUndoOfARow(t *testing.T) {
 	testbed.Require(t, err == nil && len(r.Undone) == 1 && r.Undone[0] == row, "%v %+v", err, r)
 	again, err := person.Undo(ctx, rw.UndoRequest{Row: row, Call: rw.Call{IdempotencyKey: "k"}})
 	testbed.Expect(t, err == nil && again.Status == rw.StatusReplayed, "%v %+v", err, again)
-	data, _ := os.ReadFile(filepath.Join(dir, "a.txt"))
-	testbed.Expect(t, string(data) == "one\n", "%q", data)
+	testbed.Holds(t, filepath.Join(dir, "a.txt"), "one\n")
 	for row, want := range map[uint64]error{row: rw.ErrChangedOutside, 999: rw.ErrNothingToUndo} {
 		_, err := person.Undo(ctx, rw.UndoRequest{Row: row})
 		testbed.Expect(t, rw.AsError("undo", err).Detail == want, "row %d: %v", row, err)

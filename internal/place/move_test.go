@@ -50,9 +50,7 @@ func TestMoveEndsAnywhere(t *testing.T) {
 					t.Setenv("XDG_STATE_HOME", state)
 				}
 				if ended := g.moveUntil(row.from, row.to, step); !ended {
-					if step < 1 || far && step < 4 {
-						t.Errorf("%v: only %d steps", row, step)
-					}
+					testbed.Expect(t, step >= 1 && (!far || step >= 4), "%v: only %d steps", row, step)
 					break
 				}
 			}

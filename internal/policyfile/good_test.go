@@ -179,9 +179,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, group := range [][]bad{badKeys, badValues} {
 		for _, b := range group {
-			if !beyond[b.name] && valid(b.text) {
-				t.Errorf("the schema accepts %s: %q", b.name, b.text)
-			}
+			testbed.Expect(t, beyond[b.name] || !valid(b.text), "the schema accepts %s: %q", b.name, b.text)
 		}
 	}
 }
@@ -272,9 +270,8 @@ func TestEveryKeyHasItsStrictness(t *testing.T) {
 	}
 	keys := leaves(policy, "")
 	for _, key := range keys {
-		if top, _, _ := strings.Cut(key, "."); !known[key] && !known[top] {
-			t.Errorf("%s has no row in Strictnesses", key)
-		}
+		top, _, _ := strings.Cut(key, ".")
+		testbed.Expect(t, known[key] || known[top], "%s has no row in Strictnesses", key)
 	}
 	for key := range known {
 		if !slices.ContainsFunc(keys, func(k string) bool { top, _, _ := strings.Cut(k, "."); return k == key || top == key }) {

@@ -22,15 +22,12 @@ func TestTable(t *testing.T) {
 			testbed.Expect(t, !twice, "%s is in %s and in %s", p, other, r.Pattern)
 			seen[strings.ToLower(p)] = r.Pattern
 			first, rest, _ := strings.Cut(p, "/")
-			if strings.ContainsAny(strings.TrimPrefix(first, "*"), "*?[") || strings.HasPrefix(first, "*") && rest != "" {
-				t.Errorf("%s begins with a glob", p)
-			}
+			testbed.Expect(t, !strings.ContainsAny(strings.TrimPrefix(first, "*"), "*?[") && (!strings.HasPrefix(first, "*") || rest == ""),
+				"%s begins with a glob", p)
 			testbed.Expect(t, !strings.ContainsAny(p, "{}"), "%s has nested braces", r.Pattern)
 			for _, path := range []string{sample(p), "a/b/" + sample(p), strings.ToUpper(sample(p))} {
 				got, ok := Match(path)
-				if !ok || got.Answer == Warn && r.Answer == Ask {
-					t.Errorf("%s, of %s: %+v", path, r.Pattern, got)
-				}
+				testbed.Expect(t, ok && (got.Answer != Warn || r.Answer != Ask), "%s, of %s: %+v", path, r.Pattern, got)
 			}
 		}
 	}

@@ -154,8 +154,7 @@ test "$(cat a.txt | tr -d '\n')" = alphamore`)
 			}
 			got := list(t, v)
 			testbed.Expect(t, slices.Equal(got, want), "got  %q\nwant %q", got, want)
-			text, err := os.ReadFile(filepath.Join(p.root, "a.txt"))
-			testbed.Expect(t, err == nil && string(text) == "alpha\n", "the workspace has %q, %v", text, err)
+			testbed.Holds(t, filepath.Join(p.root, "a.txt"), "alpha\n", "the workspace has")
 		})
 	}
 }
@@ -207,8 +206,7 @@ func TestOutput(t *testing.T) {
 	p.more = func(j *Job) { j.Stdout = f }
 	_, exit := p.run(Overlay, `echo one; echo two >> /dev/stdout; echo three > /dev/stderr`)
 	testbed.Expect(t, exit == (Exit{}) && p.out.String() == "three\n", "exit %+v: %s", exit, p.out.String())
-	text, err := os.ReadFile(name)
-	testbed.Expect(t, err == nil && string(text) == "one\ntwo\n", "%q, %v", text, err)
+	testbed.Holds(t, name, "one\ntwo\n")
 }
 
 // TestOrdersStayOpen: a garbage collection while the command runs does not close the pipe

@@ -72,8 +72,7 @@ func TestFalseMembers(t *testing.T) {
 		"gzip": "\x1f\x8b\b", "gzip with flags": "\x1f\x8b\b\xff\xff", "gzip with a field": "\x1f\x8b\b\x04\x00\x00\x00\x00\x00\x00\xff\xff", "zip": "PK\x03\x04\x14\x00\x00\x00\x08\x00", "base64": "H4sI" + strings.Repeat("AAEC", 9) + " ",
 	} {
 		false10 := strings.Repeat(magic+"words and more of them, until it is long enough\n", 10)
-		r := s.Score([]byte(false10+gzipped("k="+token)), Options{})
-		testbed.Expect(t, r.Verdict == VerdictHigh, "a member after ten that are not archives (%s): %s", name, r.Verdict)
+		testbed.Equal(t, s.Score([]byte(false10+gzipped("k="+token)), Options{}).Verdict, VerdictHigh, "a member after ten that are not archives ", name)
 		text := []byte(strings.Repeat(false10, 200))
 		x := s.newText(text)
 		x.findings()

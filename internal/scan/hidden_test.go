@@ -20,17 +20,14 @@ func TestTokensAfterColorsAreFound(t *testing.T) {
 			r := s.Score([]byte("log: "+color+token+"\x1b[0m done\n"), Options{})
 			testbed.Expect(t, r.Verdict == VerdictHigh, "%s after %q: %s", template, color, r.Verdict)
 			wrapped := base64.StdEncoding.EncodeToString([]byte("token=" + token))
-			r = s.Score([]byte(color+wrapped+"\n"), Options{})
-			testbed.Expect(t, r.Verdict == VerdictHigh, "base64 of %s after %q: %s", template, color, r.Verdict)
+			testbed.Equal(t, s.Score([]byte(color+wrapped+"\n"), Options{}).Verdict, VerdictHigh, "base64 of ", template, " after ", color)
 		}
 		value := expand("{hex 32}", 5)
-		r := s.Score([]byte("TWILIO_AUTH_TOKEN="+color+value+"\x1b[0m\n"), Options{})
-		testbed.Expect(t, r.Verdict == VerdictHigh, "a value after %q: %s", color, r.Verdict)
+		testbed.Equal(t, s.Score([]byte("TWILIO_AUTH_TOKEN="+color+value+"\x1b[0m\n"), Options{}).Verdict, VerdictHigh, "a value after ", color)
 	}
 	// A letter that ends no control sequence is a part of the word.
 	for _, front := range []string{"m", "[32m", "x[1;31m", "b[m", `\x1c[32m`} {
-		r := s.Score([]byte(front+expand("hf_{an 34}", 3)), Options{})
-		testbed.Expect(t, r.Verdict == VerdictSafe, "a token inside of a word, after %q: %s", front, r.Verdict)
+		testbed.Equal(t, s.Score([]byte(front+expand("hf_{an 34}", 3)), Options{}).Verdict, VerdictSafe, "a token inside of a word, after ", front)
 	}
 }
 
@@ -60,15 +57,13 @@ func TestSpreadTokensAreFound(t *testing.T) {
 			"the key " + strings.Join(strings.Split(token+dashes, ""), " "),
 			strings.Join(strings.Split(dashes+token, ""), " ") + " itself",
 		} {
-			r := s.Score([]byte(text), Options{})
-			testbed.Expect(t, r.Verdict == VerdictHigh, "beside a word, in a long row: %s", r.Verdict)
+			testbed.Equal(t, s.Score([]byte(text), Options{}).Verdict, VerdictHigh, "beside a word, in a long row")
 		}
 	}
 	for _, long := range []int{1000, maxRegion, 3 * maxRegion} {
 		token := expand("ghp_{an 30}{crc}", 2)
 		text := strings.TrimSpace(strings.Repeat("- ", long)) + " " + strings.Join(strings.Split(token, ""), " ") + " -"
-		r := s.Score([]byte(text), Options{})
-		testbed.Expect(t, r.Verdict == VerdictHigh, "after %d letters: %s", long, r.Verdict)
+		testbed.Equal(t, s.Score([]byte(text), Options{}).Verdict, VerdictHigh, "after ", long, " letters")
 	}
 }
 
@@ -236,8 +231,7 @@ func TestTokensGluedToWordsAreFound(t *testing.T) {
 		for seed := range uint64(5) {
 			token := expand(template, seed)
 			for _, front := range []string{"_", "KEY_", "x", "9", "key", "X"} {
-				r := s.Score([]byte("a "+front+token+"\n"), Options{})
-				testbed.Expect(t, r.Verdict == VerdictHigh, "%s after %q: %s", template, front, r.Verdict)
+				testbed.Equal(t, s.Score([]byte("a "+front+token+"\n"), Options{}).Verdict, VerdictHigh, template, " after ", front)
 			}
 		}
 	}
@@ -260,7 +254,6 @@ func TestTextLikeOctalDumps(t *testing.T) {
 	testbed.Expect(t, len(r.Findings) == 0, "%+v", r.Findings)
 	token := expand("ghp_{an 30}{crc}", 3)
 	for _, text := range []string{"0000000 147 150 160 " + token + "\n", "0000000   g   h   p   _ " + token + "\n", "0000000 064147 057560 057560 " + token + "\n"} {
-		r := s.Score([]byte(b.String()+text+b.String()), Options{})
-		testbed.Expect(t, r.Verdict == VerdictHigh, "%q: %s", text, r.Verdict)
+		testbed.Equal(t, s.Score([]byte(b.String()+text+b.String()), Options{}).Verdict, VerdictHigh, text)
 	}
 }

@@ -65,8 +65,7 @@ func TestJoinedEscapes(t *testing.T) {
 			"after a joint and escape": `a\x41" + "\x42c d", "` + token[:at] + fmt.Sprintf(`\x%02x`, c) + token[at+1:],
 		} {
 			text = prose(n) + "\nk(\"" + text + "\")\n"
-			r := s.Score([]byte(text), Options{})
-			testbed.Expect(t, r.Verdict == VerdictHigh, "%s: %s: %q", name, r.Verdict, text)
+			testbed.Equal(t, s.Score([]byte(text), Options{}).Verdict, VerdictHigh, name, " ", text)
 		}
 	}
 }
@@ -95,8 +94,7 @@ func TestTextLikeDumps(t *testing.T) {
 	token := expand("ghp_{an 30}{crc}", 3)
 	for n := range 60 {
 		text := b.String()[:500+n] + "\n00000000: 4142 4344 " + token + "\n" + b.String()
-		r := s.Score([]byte(text), Options{})
-		testbed.Expect(t, r.Verdict == VerdictHigh, "a token in the line of a dump after %d bytes: %s", n, r.Verdict)
+		testbed.Equal(t, s.Score([]byte(text), Options{}).Verdict, VerdictHigh, "a token in the line of a dump after ", n, " bytes")
 	}
 }
 

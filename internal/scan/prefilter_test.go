@@ -245,9 +245,8 @@ func (f *filters) check(t *testing.T, b []byte, from, middle, to int) {
 		}
 		for _, w := range f.words {
 			for at := from; at+len(w) <= to; at++ {
-				if string(bytes.ToLower(b[at:at+len(w)])) == w && !found[foundWord{w, at}] {
-					t.Fatalf("step %d, %q from %d over %d to %d: %q at %d is not found", step, b, from, middle, to, w, at)
-				}
+				testbed.Require(t, string(bytes.ToLower(b[at:at+len(w)])) != w || found[foundWord{w, at}],
+					"step %d, %q from %d over %d to %d: %q at %d is not found", step, b, from, middle, to, w, at)
 			}
 		}
 	}

@@ -16,9 +16,8 @@ func TestRules(t *testing.T) {
 		rules[r.id]++
 		testbed.Expect(t, len(r.hits) != 0 && len(r.misses) != 0, "rule %s: samples.txt lacks texts that it must find, or that it must not", r.id)
 		testbed.Expect(t, r.what != "" && weights[r.family] != 0, "rule %s: no description or unknown family %s", r.id, r.family)
-		if f, ok := seen[r.id]; ok && f != r.family {
-			t.Errorf("pattern %s is in two families", r.id)
-		}
+		f, ok := seen[r.id]
+		testbed.Expect(t, !ok || f == r.family, "pattern %s is in two families", r.id)
 		seen[r.id] = r.family
 		for _, h := range r.hits {
 			for seed := range uint64(5) {

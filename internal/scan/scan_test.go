@@ -337,8 +337,7 @@ func TestWrappedSecretsAreFoundAtEveryOffset(t *testing.T) {
 					token = prose(n) + " " + token
 				}
 				text := prose(n) + "\n" + wrap(token) + "\n"
-				r := s.Score([]byte(text), Options{})
-				testbed.Expect(t, r.Verdict == VerdictHigh, "%s of %s after %d bytes: %s", name, template, n, r.Verdict)
+				testbed.Equal(t, s.Score([]byte(text), Options{}).Verdict, VerdictHigh, name, " of ", template, " after ", n, " bytes")
 			}
 		}
 	}
@@ -486,9 +485,8 @@ func TestOrdinaryTextPasses(t *testing.T) {
 				reported++
 			}
 		}
-		if verdict, what := gated(s, b); verdict == VerdictHigh && !key {
-			t.Errorf("%s is refused: %s", path, what)
-		}
+		verdict, what := gated(s, b)
+		testbed.Expect(t, verdict != VerdictHigh || key, "%s is refused: %s", path, what)
 		return nil
 	})
 	if per := float64(reported) / (float64(total) / 1e6); per > 0.25 {

@@ -99,9 +99,8 @@ func TestAStoppedProcessKeepsItsLocks(t *testing.T) {
 			p.Continue()
 		}
 		err := <-done
-		if got, _ := f.ReadFile("a"); end == "kill" != errors.Is(err, simfs.ErrDead) || end == "continue" && string(got) != "new" {
-			t.Errorf("after %s: %v, %q", end, err, got)
-		}
+		got, _ = f.ReadFile("a")
+		testbed.Expect(t, end == "kill" == errors.Is(err, simfs.ErrDead) && (end != "continue" || string(got) == "new"), "after %s: %v, %q", end, err, got)
 		ok, _ = y.TryLock(0, 1, true)
 		testbed.Expect(t, ok == (end == "kill"), "after %s the lock is free: %v", end, ok)
 	}

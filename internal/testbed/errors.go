@@ -68,6 +68,14 @@ func MustEqual[T comparable](t testing.TB, got, want T, what ...any) {
 	}
 }
 
+// Holds reports a failure if a file does not hold a text.
+func Holds(t testing.TB, file, want string, what ...any) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	Expect(t, err == nil, "%s%v", prefix(what), err)
+	Equal(t, string(data), want, what...)
+}
+
 // Expect reports a failure if ok is false.
 func Expect(t testing.TB, ok bool, format string, args ...any) {
 	if !ok {

@@ -172,8 +172,7 @@ func TestContainer(t *testing.T) {
 	cmd.Dir, cmd.Env, cmd.Stdin = "/work", []string{"RW_WORKSPACE=/work"}, strings.NewReader("text\n")
 	out, err := cmd.CombinedOutput()
 	testbed.Require(t, err == nil, "%v: %s", err, out)
-	got, err := os.ReadFile(filepath.Join(work, "a.txt"))
-	testbed.Expect(t, err == nil && string(got) == "text\n", "%q %v", got, err)
+	testbed.Holds(t, filepath.Join(work, "a.txt"), "text\n")
 }
 
 // TestImage builds the image and runs the program in it, as the user that the
@@ -216,8 +215,7 @@ func TestImage(t *testing.T) {
 	testbed.NoErr(t, errors.Join(os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)))
 	container := build("from", "resilient-write:test")
 	out := build("run", "--isolation", "chroot", "-v", work+":/work", container, "/usr/bin/resilient-write", "call", "rw_safe_write", `{"path":"a.txt","content":"text\n"}`)
-	got, err := os.ReadFile(filepath.Join(work, "a.txt"))
-	testbed.Expect(t, err == nil && string(got) == "text\n", "%q %v: %s", got, err, out)
+	testbed.Holds(t, filepath.Join(work, "a.txt"), "text\n", out)
 	build("rm", container)
 }
 

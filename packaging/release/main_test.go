@@ -314,8 +314,7 @@ func runs(t *testing.T, name string, args ...string) {
 	out := call("version")
 	testbed.Expect(t, strings.Contains(out, rw.Version) && strings.Contains(out, aCommit), "the version is %s", out)
 	call("write", "a.txt")
-	text, err := os.ReadFile(filepath.Join(dir, "a.txt"))
-	testbed.Expect(t, err == nil && string(text) == "text\n", "%q %v", text, err)
+	testbed.Holds(t, filepath.Join(dir, "a.txt"), "text\n")
 	got := tools(t, name, append(slices.Clone(args), "serve", "--root", dir))
 	testbed.Expect(t, len(got) == 12, "%d tools", len(got))
 }

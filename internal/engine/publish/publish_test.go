@@ -31,8 +31,7 @@ func put(t *testing.T, d fsx.Dir, name, text string) fsx.Stat {
 	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644)
 	testbed.NoErr(t, err)
 	defer f.Close()
-	_, err = f.WriteAt([]byte(text), 0)
-	testbed.Require(t, err == nil, "%v", err)
+	testbed.Must(f.WriteAt([]byte(text), 0))(t)
 	st, err := f.Stat()
 	testbed.NoErr(t, err)
 	return st
@@ -156,8 +155,7 @@ func TestPublishAndUndo(t *testing.T) {
 				t.Errorf("rolled back: %q and %q, want %q and %q", b.content("a"), b.content("from"), a, from)
 			}
 			b.ch.Redo, b.ch.Done = true, false
-			got, err := b.ch.Judge()
-			testbed.Expect(t, err == nil && got == Pending, "rolled back: state %d (%v)", got, err)
+			testbed.Equal(t, testbed.Must(b.ch.Judge())(t), Pending, "rolled back: state")
 		})
 	}
 }
@@ -174,9 +172,8 @@ func TestForeignFilesStay(t *testing.T) {
 				name = "from"
 			}
 			put(t, b.dir, name, foreign)
-			if err := b.ch.Publish(); !errors.Is(err, ErrForeign) && !errors.Is(err, ErrExists) {
-				t.Fatalf("published: %v", err)
-			}
+			err := b.ch.Publish()
+			testbed.Require(t, errors.Is(err, ErrForeign) || errors.Is(err, ErrExists), "published: %v", err)
 			testbed.NoErr(t, b.ch.Undo())
 			b.ch.Close()
 			testbed.Equal(t, b.content(name), foreign, name, " holds")
@@ -213,8 +210,7 @@ func TestInodeNumbersAreUsedAgain(t *testing.T) {
 			b.dir.Remove("a")
 		}
 		b.makeAgain("from", "a")
-		got, err := b.ch.Judge()
-		testbed.Expect(t, err == nil && got == Taken, "move, over %v: state %d (%v)", over, got, err)
+		testbed.Equal(t, testbed.Must(b.ch.Judge())(t), Taken, "move, over ", over, ": state")
 	}
 }
 
