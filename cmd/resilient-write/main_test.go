@@ -29,7 +29,7 @@ import (
 
 // TestMain makes the binary reply in full unless a test says otherwise: most
 // tests check receipts and structured content. The replies of the binary without
-// the variable are tested in replies_test.go. It also keeps the state in the
+// the variable are those of TestFormsOfReplies. It also keeps the state in the
 // workspace, where many tests look for what must not be left; its place without
 // the variable is tested in relocate_test.go.
 func TestMain(m *testing.M) {
@@ -239,4 +239,47 @@ func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	defer c.Close()
 	r := callTool(t, c, "rw_check", map[string]any{"deep": true})
 	expect(t, r["clean"] == true, "%v", r)
+}
+
+// TestFormsOfReplies checks what the binary lists and replies by default, and
+// what its flags and its variable change.
+func TestFormsOfReplies(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		args, env string
+		tools     int
+		full      bool
+	}{
+		{"", "", 12, false},
+		{"--tier core", "", 7, false},
+		{"--tier full", "", 46, true},
+		{"--dotted-names", "", 12, true},
+		{"--replies full", "", 12, true},
+		{"--tier full --replies brief", "", 46, false},
+		{"", "full", 12, true},
+		{"--replies brief", "full", 12, false},
+		{"--tools scratch_put,rw_checkpoint", "", 14, false},
+	} {
+		env := []string{"RW_WORKSPACE=" + t.TempDir(), "RW_SYNC=off", "PATH=" + os.Getenv("PATH"), "RW_REPLIES=" + row.env}
+		c := must(client.NewStdioMCPClient(build(t), env, strings.Fields(row.args)...))(t)
+		var hello mcp.InitializeRequest
+		hello.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
+		must(c.Initialize(context.Background(), hello))(t)
+		list, err := c.ListTools(context.Background(), mcp.ListToolsRequest{})
+		require(t, err == nil && len(list.Tools) == row.tools, "%s: %d tools, %v", row.args, len(list.Tools), err)
+		doc, err := json.Marshal(list)
+		expect(t, err == nil && strings.Contains(string(doc), `"outputSchema"`) == row.full,
+			"%s: schemas of replies are listed: %t (%v)", row.args, !row.full, err)
+		for _, want := range []bool{true, false} { // the second is refused
+			var call mcp.CallToolRequest
+			call.Params.Name, call.Params.Arguments = "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}
+			res := must(c.CallTool(context.Background(), call))(t)
+			text := res.Content[0].(mcp.TextContent).Text
+			if (res.StructuredContent != nil) != row.full || res.IsError == want || strings.Contains(text, `"receipt"`) != row.full ||
+				res.Meta == nil || res.Meta.AdditionalFields["io.github.resilientwrite/receipt"] == nil {
+				t.Errorf("%s %s: %s %v", row.args, row.env, text, res.Meta)
+			}
+		}
+		c.Close()
+	}
 }

@@ -90,3 +90,5 @@ func ignored(files []File, name string) bool {
 	}
 	return Hides(files, name, false)
 }
+
+func TestMain(m *testing.M) { testbed.Main(m) }

@@ -1,8 +1,14 @@
 package scan
 
 import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -50,4 +56,339 @@ func describe(found []raw) string {
 		names = append(names, f.rule.id+" "+string(f.confidence)+" "+f.from)
 	}
 	return strings.Join(names, ", ")
+}
+
+// What looks like a secret and is not one is at most information.
+func TestNearMisses(t *testing.T) {
+	s := scanner(t)
+	for _, template := range []string{
+		// digests and identifiers
+		"commit {hex 40}\nAuthor: A\n", "index {hex 7}..{hex 7} 100644\n", "{hex 64}  dist/app.tar.gz\n", "sha256:{hex 64}\n", "md5 = {hex 32}\n",
+		"request {uuid} took 12ms\n", "\"id\": \"{uuid}\",\n", "client_id = \"{uuid}\"\n", "trace_id: \"{hex 32}\"\n", "etag: W/\"{hex 32}\"\n",
+		"\"integrity\": \"sha512-{b64 86}==\",\n", "integrity sha512-{b64 86}==\n", "golang.org/x/text v0.14.0 h1:{b64 43}=\n", "--hash=sha256:{hex 64} \\\n",
+		"uses: actions/checkout@{hex 40}\n", "image: app@sha256:{hex 64}\n", "github.com/jira/sdk,v1.2.3,h1:{b64 43}=,{hex 40}\n", "checksum = \"{hex 64}\"\n",
+		"SHA256:{b64 43} me@host\n", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b64 43} me@host\n", "\"resolved\": \"https://registry.npmjs.org/a/-/a-1.0.0.tgz#{hex 40}\"\n",
+		"request_token: {uuid}\n", "secret_version = \"{hex 64}\"\n", "api_key_version: \"{hex 32}\"\n",
+		// embedded data and generated code
+		"<img src=\"data:image/png;base64,iVBORw0KGgo{b64 900}==\">\n", "//# sourceMappingURL=data:application/json;base64,{b64 400}\n", "src: url(data:font/woff2;base64,d09GMgAB{b64 900})\n",
+		"!function(e,t){var n=t(12),r=e.exports.{low 8}({num 5});return n}({hex 8});\n", ".css-{lan 8}-MuiButtonBase-root { color: #{hex 6} }\n", "__webpack_require__(\"{hex 20}\")\n",
+		"{hex 2000}\n", "{an 300}ghp{an 300}\n", "{an 1500}AKIA{b32 16}{an 1500}\n",
+		// a wrong length or alphabet
+		"ghp_{an 35}\n", "ghp_{an 20}-{an 15}\n", "AKIA{b32 15}\n", "AKIA{lan 16}\n", "glpat-{an 12}\n", "xoxb-{num 3}-{num 3}-{an 3}\n", "sk-ant-api03-{an 20}\n", "SG.{an 21}.{an 20}\n", "AIza{an 30}\n", "dop_v1_{hex 40}\n",
+		"npm_{an 30}\n", "hf_{an 30}\n", "sk_live_{an 8}\n", "shpat_{hex 20}\n", "key-{hex 20}\n", "dapi{hex 20}\n", "gsk_{an 40}\n", "pplx-{an 20}\n", "r8_{an 20}\n", "lin_api_{an 20}\n", "PMAK-{hex 24}-{hex 10}\n",
+		// placeholders and references
+		"GITHUB_TOKEN=ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", "api_key: YOUR_API_KEY_HERE\n", "token = \"<your-token>\"\n", "password = \"********\"\n", "SECRET=${VAULT_SECRET_9a8b7c6d5e}\n", "token: {{ .Values.token9a8b7c6d }}\n",
+		"apiKey: process.env.API_KEY_V2_2024\n", "secret = vault.read(\"secret/data/app1/key2\")\n", "password: !vault |\n", "token := next.Token(p12, q34)\n", "secretName: tls-cert-2024-prod-eu1\n", "key: app_v2_session_cache_key_2024\n",
+		"aws_secret_access_key = \"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\"\n", "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE\n", "self.token = self.lib.NID_aes_256_cbc1\n",
+		// identifiers that are called tokens, samples, test vectors, short names
+		"\"ChangeToken\": \"{uuid}\",\n", "\"lockToken\": \"{an 36}\"\n", "clientToken = \"{hex 32}\"\n", "sum('', 'test_secret') => '{hex 64}'\n", "monkey = \"{an 24}\"\n", "crc-16-buypass', 'Crc16Buypass2x'\n",
+		"auth: '{tob64 isaacs:not my }'\n", "key: PKCS12PrivateKeyTypes | None = None,\n", "for key in table9x8y: pass\n", "key: string\n", "keys={an 24}\n", "cache.key = \"user:profile:settings:v2\"\n", "pass: second_pass2_over3_data\n",
+		"shared_secret: \"{hex 64}\",\nciphertext: \"{hex 400}\"\n", "\"secret\": \"{hex 64}\",\n\"enc\": \"{hex 96}\" +\n\t\"{hex 96}\"\n", "password > minimum9length8x\n", "private_key_hex = \"{hex 300}\"\n",
+		"key: \"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE{b64 86}==\"\n", "<releaseManagerKey>{HEX 40}</releaseManagerKey>\n", "the token {hex 40} is a digest\n", "a token of_this_kind_2_and_3_more is\n", "X-Crowdin-Project: {hex 32}\n",
+		"password = getpass2(prompt)\n", "'oauth_token': 'sdf0o9823sjdf7sdf',\n", "password: userPassword2,\n", "token = lexer9.next8()\n", "auth=digest qop=auth-int\n", "--password-file /run/secrets/db9x8w7v6u5\n", "--token $TOKEN9x8w7v6u5t4s\n", "--key=key_size_4096_bits2\n",
+		// names of vendors in prose, addresses and lists
+		"see https://github.com/datadog/agent/commit/{hex 40}\n", "LDAP and OpenLDAP-2.8 with BSD-4-clause-California texts\n", "follow us on twitter.com/{lan 30} or facebook.com/{hex 32}\n", "the jira ticket ABC-1234 of {num 8} in confluence/display/{an 24}\n",
+		"Snowflake 2024.12.1-rc3 release notes\n", "wallet address 0x{hex 40}\n", "'key_{low 6}', 'gss_krb5_rfc1964_keydata', 'x'\n", "cloudflare ray id {hex 16}-AMS\n", "linkedin.com/in/jane-doe-{hex 8}\n",
+		// numbers
+		"4280 0111 4280\n", "2251799813685250.5\n", "-4234737173186232084, 5027552\n", "111-22-3333\n", "000-12-3456\n", "1764583200001 1764583200002\n", "tel:+49\n",
+	} {
+		for seed := range uint64(3) {
+			text := expand(template, 20+seed)
+			for _, f := range s.Score([]byte(text), Options{}).Findings {
+				if f.Confidence != Info {
+					t.Errorf("%s is %s in %q", f.Pattern, f.Confidence, strings.TrimSpace(text[:min(len(text), 160)]))
+				}
+			}
+		}
+	}
+}
+
+// The project's own tree can be written through its own default gate: no
+// tracked text file reaches the verdict high.
+func TestOwnTreePasses(t *testing.T) {
+	root := testbed.Must(filepath.Abs("../.."))(t)
+	list, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
+	testbed.SkipIf(t, err != nil, "not a checkout of git")
+	s, files := scanner(t), 0
+	for name := range strings.SplitSeq(strings.TrimRight(string(list), "\x00"), "\x00") {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || bytes.IndexByte(b, 0) >= 0 {
+			continue // removed, a link to a directory, not text
+		}
+		files++
+		verdict, finding := gated(s, b)
+		testbed.Expect(t, verdict != VerdictHigh, "%s is refused: %s", name, finding)
+	}
+	testbed.Expect(t, files >= 500, "%d files", files)
+}
+
+// gated is the verdict of the gate, which information does not move, and what
+// it rests on.
+func gated(s *Scanner, b []byte) (verdict, finding string) {
+	var sum Tally
+	var found []string
+	s.Score(b, Options{Each: func(f Finding) {
+		if f.Confidence != Info {
+			sum.Add(f)
+			found = append(found, f.Pattern+" "+string(f.Confidence))
+		}
+	}})
+	_, verdict = s.VerdictOf(&sum)
+	return verdict, strings.Join(found, ", ")
+}
+
+// unusable are values that cannot be used, by pattern, as the fixtures of the
+// Python implementation have them.
+func unusable() map[string]string {
+	all := map[string]string{
+		"anthropic_oat":         "sk-ant-oat01-" + strings.Repeat("A", 42),
+		"anthropic_api":         "sk-ant-api03-" + strings.Repeat("B", 42),
+		"openai_project_key":    "sk-proj-" + strings.Repeat("Z", 40),
+		"openai_key":            "sk-" + strings.Repeat("C", 40),
+		"datadog_client_key":    "pub" + strings.Repeat("a", 32),
+		"statsig_client_key":    "client-" + strings.Repeat("x", 30),
+		"aws_access_key_id":     "AKIA" + "IOSFODNN7" + "EXAMPLE",
+		"bearer_token":          "Bearer " + strings.Repeat("x", 24),
+		"jwt_triplet":           "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqYXkifQ.signaturepart_XYZ",
+		"pem_private_key":       "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEvQ...\n",
+		"aws_secret_access_key": "aws_secret_access_key = " + strings.Repeat("D", 40),
+		"email":                 "user@example.com",
+		"ssn":                   "123-45-" + "6789",
+		"long_base64_blob":      strings.Repeat("A", 220),
+	}
+	for i, id := range []string{"gho", "ghp", "ghu", "ghs", "ghr"} {
+		all[id] = id + "_" + strings.Repeat(string(rune('D'+i)), 36)
+	}
+	return all
+}
+
+func scannerOf(t *testing.T, placeholders string) *Scanner {
+	t.Helper()
+	s := testbed.Must(New(&Policy{Placeholders: placeholders}))(t)
+	return s
+}
+
+// TestPlaceholders: each is listed without weight under report and where it is
+// asked for, weighed by its family under score, and not looked for under
+// ignore. Long texts are judged piece by piece.
+func TestPlaceholders(t *testing.T) {
+	report, score, ignore := scannerOf(t, ""), scannerOf(t, PlaceholdersScore), scannerOf(t, PlaceholdersIgnore)
+	filler := strings.Repeat("filler line\n", (block+Window)/12+1)
+	for id, value := range unusable() {
+		texts := []string{value, "x = \"" + value + "\"\n"}
+		if id == "ghp" || id == "email" {
+			texts = append(texts, filler+value+"\n"+filler)
+		}
+		for _, text := range texts {
+			r := report.Score([]byte(text), Options{Placeholders: true})
+			if len(r.Findings) != 1 || r.Findings[0].Pattern != id || !r.Findings[0].Placeholder || len(r.Families()) > 0 || report.ContentVerdict(&r) != VerdictSafe {
+				t.Errorf("%s under report: %+v", id, r.Findings)
+			}
+			testbed.Expect(t, !strings.Contains(r.Findings[0].Match, value), "%s is shown: %q", id, r.Findings[0].Match)
+			for _, quiet := range []Report{report.Score([]byte(text), Options{}), ignore.Score([]byte(text), Options{Placeholders: true})} {
+				testbed.Expect(t, len(quiet.Findings) == 0, "%s is listed where it is not asked for: %+v", id, quiet.Findings)
+			}
+			r = score.Score([]byte(text), Options{})
+			tally := r.Tally()
+			sum, _ := score.VerdictOf(&tally)
+			testbed.Expect(t, len(r.Findings) == 1 && sum == weights[r.Findings[0].Family], "%s under score: %v %+v", id, sum, r.Findings)
+			if id == "long_base64_blob" { // it informs, and is not redacted
+				continue
+			}
+			sum, _ = score.GateVerdict(&tally)
+			testbed.Expect(t, sum == weights[r.Findings[0].Family], "%s does not count in the gate", id)
+			clean, _ := score.Redact([]byte(text), Options{})
+			left := score.Score(clean, Options{})
+			testbed.Expect(t, len(left.Findings) == 0, "%s is left by redaction under score: %+v", id, left.Findings)
+			same, _ := report.Redact([]byte(text), Options{Placeholders: false})
+			testbed.Expect(t, string(same) == text, "%s is redacted under report", id)
+		}
+	}
+}
+
+// TestWhatIsUsedIsNoPlaceholder: a real finding stays what it is, and ordinary
+// text has none.
+func TestWhatIsUsedIsNoPlaceholder(t *testing.T) {
+	s := scannerOf(t, "")
+	for i, template := range []string{"AKIA{b32 16}", "ghp_{an 30}{crc 30}", "sk-ant-api03-{url 93}AA", "jane.{low 6}@acme-corp.io", "Authorization: Bearer {an 40}", "client-{an 40}", "pub{hex 32}", "{b64 240}", "git clone git@github.com:a/b", "logo@2x.png"} {
+		for _, f := range s.Score([]byte(expand(template, uint64(i))), Options{Placeholders: true}).Findings {
+			testbed.Expect(t, !f.Placeholder, "%s: %+v", template, f)
+		}
+	}
+	off := testbed.Must(New(&Policy{DisableFamilies: []string{familyPII}, DisablePatterns: []string{"ghp"}}))(t)
+	all := unusable()
+	text := all["email"] + " " + all["ghp"] + " " + all["gho"]
+	r := off.Score([]byte(text), Options{Placeholders: true})
+	testbed.Expect(t, len(r.Findings) == 1 && r.Findings[0].Pattern == "gho", "%+v", r.Findings)
+	allowed := Options{Placeholders: true, Allow: func(family, _ string) bool { return family == familyGitHub }}
+	r = s.Score([]byte(text), allowed)
+	testbed.Expect(t, len(r.Findings) == 1 && r.Allowed == 2, "%+v", r)
+}
+
+// TestPlaceholdersCostWritesNothing: a scan that does not ask for them does not
+// look for them.
+func TestPlaceholdersCostWritesNothing(t *testing.T) {
+	s := scannerOf(t, "")
+	text := []byte(fmt.Sprint(unusable()))
+	found := []raw{}
+	testbed.Expect(t, len(s.withPlaceholders(text, found, Options{})) == 0, "looked for")
+	if n := testing.AllocsPerRun(10, func() { s.withPlaceholders(text, found, Options{}) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// assignments are the ways in which a name of words joined by underscores is
+// given a value.
+var assignments = map[string]func(name, value string) string{
+	"env":        func(n, v string) string { return strings.ToUpper(n) + "=" + v },
+	"export":     func(n, v string) string { return "export " + strings.ToUpper(n) + "=\"" + v + "\"" },
+	"toml":       func(n, v string) string { return n + " = \"" + v + "\"" },
+	"object":     func(n, v string) string { return "  " + camel(n) + ": '" + v + "'," },
+	"json":       func(n, v string) string { return "{\"" + n + "\":\"" + v + "\"}" },
+	"json lines": func(n, v string) string { return "{\n  \"" + camel(n) + "\" : \"" + v + "\"\n}" },
+	"json twice": func(n, v string) string { return "\"{\\\"" + n + "\\\": \\\"" + v + "\\\"}\"" },
+	"yaml":       func(n, v string) string { return n + ": " + v + "\nother: 1" },
+	"xml":        func(n, v string) string { return "<" + camel(n) + ">" + v + "</" + camel(n) + ">" },
+	"xml add":    func(n, v string) string { return "<add key=\"" + pascal(n) + "\" value=\"" + v + "\" />" },
+	"properties": func(n, v string) string { return strings.ReplaceAll(n, "_", ".") + "=" + v },
+	"python":     func(n, v string) string { return "c = Client(" + n + "=\"" + v + "\", timeout=3)" },
+	"environ":    func(n, v string) string { return "os.environ['" + strings.ToUpper(n) + "'] = '" + v + "'" },
+	"php":        func(n, v string) string { return "'" + n + "' => '" + v + "'," },
+	"define":     func(n, v string) string { return "define('" + strings.ToUpper(n) + "', '" + v + "');" },
+	"c#":         func(n, v string) string { return "var " + pascal(n) + " = @\"" + v + "\";" },
+	"go":         func(n, v string) string { return "\t" + camel(n) + " := \"" + v + "\"" },
+	"go const":   func(n, v string) string { return "const " + pascal(n) + " string = \"" + v + "\"" },
+	"typescript": func(n, v string) string { return "const " + camel(n) + ": string = `" + v + "`;" },
+	"rust":       func(n, v string) string { return "const " + strings.ToUpper(n) + ": &str = \"" + v + "\";" },
+	"ruby":       func(n, v string) string { return ":" + n + " => \"" + v + "\"" },
+	"manifest":   func(n, v string) string { return "- name: " + strings.ToUpper(n) + "\n  value: \"" + v + "\"" },
+	"option":     func(n, v string) string { return "run --" + strings.ReplaceAll(n, "_", "-") + "=" + v + " x" },
+	"query":      func(n, v string) string { return "https://api.acme.io/v1?" + n + "=" + v + "&a=1" },
+	"call":       func(n, v string) string { return "set_" + n + "(\"" + v + "\")" },
+	"php join":   func(n, v string) string { return "$" + n + " .= \"" + v + "\";" },
+	"make":       func(n, v string) string { return strings.ToUpper(n) + " :::= " + v },
+	"xml lines":  func(n, v string) string { return "<" + camel(n) + ">\n    " + v + "\n</" + camel(n) + ">" },
+	"ini":        func(n, v string) string { return n + " = " + v + "\nother = 1" },
+	"compose": func(n, v string) string {
+		return "services:\n  db:\n    environment:\n      " + strings.ToUpper(n) + ": " + v + "\n"
+	},
+	"flag":    func(n, v string) string { return "run --" + strings.ReplaceAll(n, "_", "-") + " " + v + " x" },
+	"compare": func(n, v string) string { return "if " + n + " == \"" + v + "\" {" },
+}
+
+// loose are those that hand a value over without saying so; only a rule that
+// knows the shape of the value can use them.
+var loose = map[string]func(name, value string) string{
+	"header":  func(n, v string) string { return "-H \"X-" + strings.ReplaceAll(n, "_", "-") + ": " + v + "\"" },
+	"docker":  func(n, v string) string { return "ENV " + strings.ToUpper(n) + " " + v },
+	"option":  func(n, v string) string { return "run --" + strings.ReplaceAll(n, "_", "-") + " " + v + " x" },
+	"comment": func(n, v string) string { return "# " + strings.ReplaceAll(n, "_", " ") + ": " + v },
+	"table":   func(n, v string) string { return "| " + n + " | `" + v + "` |" },
+}
+
+func pascal(name string) string {
+	var b strings.Builder
+	for _, w := range strings.FieldsFunc(name, func(r rune) bool { return r == '_' }) {
+		b.WriteString(strings.ToUpper(w[:1]) + w[1:])
+	}
+	return b.String()
+}
+
+func camel(name string) string {
+	p := pascal(name)
+	return string(unicode.ToLower(rune(p[0]))) + p[1:]
+}
+
+// blocks reports whether a text holds a finding that is more than information.
+func blocks(s *Scanner, text string) bool {
+	for _, f := range s.Score([]byte(text), Options{}).Findings {
+		if f.Confidence != Info {
+			return true
+		}
+	}
+	return false
+}
+
+// A key that only its vendor's name identifies must be found however it is assigned.
+func TestContextRulesInEveryAssignment(t *testing.T) {
+	s := scanner(t)
+	for _, r := range table() {
+		if len(r.hits) == 0 {
+			continue // TestRules names it
+		}
+		at := strings.IndexAny(r.hits[0], "=:")
+		if r.within == 0 || at < 0 {
+			continue
+		}
+		name := strings.ToLower(strings.TrimSpace(r.hits[0][:at]))
+		value := expand(strings.Trim(r.hits[0][at+1:], ` '"`), 3)
+		for _, set := range []map[string]func(string, string) string{assignments, loose} {
+			for how, assign := range set {
+				if text := "before\n" + assign(name, value) + "\nafter\n"; !blocks(s, text) {
+					t.Errorf("%s as %s: %q", r.id, how, text)
+				}
+			}
+		}
+	}
+}
+
+// The strongest ones are confirmed: a name that says what the value is, and a
+// value as long and as random as what vendors issue, in quotes or on a line of
+// its own. What a test, an example or a comparison holds is not.
+func TestCertainSecretsAreRefused(t *testing.T) {
+	s := scanner(t)
+	for _, name := range []string{"client_secret", "api_key", "acme_auth_token", "db_password"} {
+		for _, how := range []string{"env", "export", "toml", "object", "json", "json lines", "yaml", "xml lines", "php", "c#", "go", "go const", "typescript", "rust", "ini", "compose", "manifest"} {
+			for seed := range uint64(3) {
+				text := assignments[how](name, expand("{an 32}", seed)) + "\n"
+				verdict, finding := gated(s, []byte(text))
+				testbed.Expect(t, verdict == VerdictHigh, "%s as %s: %s %s", name, how, verdict, finding)
+			}
+		}
+	}
+	for _, template := range []string{
+		"test_api_key = \"{an 32}\"\n", "sample_token: {an 32}\n", "api_key = \"{an 16}\"\n", "if token == \"{an 32}\" {\n", "client_id = \"{an 32}\"\n", "request(token, \"{uuid}\")\n", "secret = \"{uuid}\"\n",
+		"key = \"{an 32}\"\n", "auth: {an 32}\n", "set_token(\"{an 32}\")\n", "https://api.acme.io/v1?key={an 32}\n", "password = \"Lantern-{num 4}\"\n",
+	} {
+		verdict, finding := gated(s, []byte(expand(template, 5)))
+		testbed.Expect(t, verdict != VerdictHigh, "%s is refused: %s", template, finding)
+	}
+}
+
+func TestGenericSecretsInEveryAssignment(t *testing.T) {
+	s := scanner(t)
+	for _, name := range []string{"client_secret", "api_key", "access_token", "acme_auth_token", "signing_key", "db_password"} {
+		for how, assign := range assignments {
+			for seed := range uint64(5) {
+				text := assign(name, expand("{an 32}", seed)) + "\n"
+				testbed.Expect(t, blocks(s, text), "%s as %s: %q", name, how, text)
+			}
+		}
+	}
+}
+
+// Every rule must find its secrets in more than the texts of its own row.
+func TestEveryRuleInTwoWrappings(t *testing.T) {
+	s := scanner(t)
+	for _, r := range table() {
+		if r.expr == "" {
+			continue
+		}
+		for _, h := range r.hits {
+			secret := expand(h, 8)
+			for how, text := range map[string]string{
+				"a string":  "value := \"" + secret + "\"\n",
+				"a line":    "some words first\n" + secret + "\nand some after\n",
+				"a diff":    "@@ -1 +1 @@\n+" + secret + "\n",
+				"json":      "{\"text\": \"see " + strings.ReplaceAll(secret, `"`, `\"`) + "\"}\n",
+				"code":      "use `" + secret + "` here\n",
+				"a log":     "2026-10-02T08:14:55Z INFO msg=started " + secret + " retries=3\n",
+				"an escape": "first line\\n" + secret + "\\nlast line",
+			} {
+				if got := s.Score([]byte(text), Options{}); len(got.Findings) == 0 {
+					t.Errorf("%s in %s: %q", r.id, how, text)
+				}
+			}
+		}
+	}
 }

@@ -1,9 +1,0 @@
-package report_test
-
-import (
-	"testing"
-
-	"github.com/resilientwrite/resilientwrite/internal/testbed"
-)
-
-func TestMain(m *testing.M) { testbed.Main(m) }
