@@ -724,9 +724,8 @@ func (x attack) explainsBeside(t *testing.T, disk *simfs.FS, level rw.SyncLevel)
 	defer s.Close(background)
 	h, err := s.History(background, rw.HistoryRequest{Path: "beside.txt"})
 	have, _ := disk.ReadFile("beside.txt")
-	if err == nil && len(h.Versions) > 0 && string(have) != besideText {
-		t.Errorf("the journal holds the write of beside.txt, the disk %.20q; recovery %+v", have, s.Recovery())
-	}
+	expect(t, err != nil || len(h.Versions) == 0 || string(have) == besideText,
+		"the journal holds the write of beside.txt, the disk %.20q; recovery %+v", have, s.Recovery())
 }
 
 // takenBack are attacks in which another program makes the last file at the last

@@ -737,9 +737,8 @@ func TestBlame(t *testing.T) {
 	for _, c := range got.Calls {
 		calls[c.Row] = c
 	}
-	if c := calls[one]; c.Via == nil || c.Via.Call != "call_1" || c.Via.Model != "m-1" || c.Via.Turn != "turn_1" || c.Via.Trace != "trace_1" || c.Lines != 2 {
-		t.Errorf("%+v", c)
-	}
+	c := calls[one]
+	expect(t, c.Via != nil && c.Via.Call == "call_1" && c.Via.Model == "m-1" && c.Via.Turn == "turn_1" && c.Via.Trace == "trace_1" && c.Lines == 2, "%+v", c)
 	if c := calls[scan.Seq]; c.Caller != around.CallerOutside || len(c.During) != 1 || c.During[0] != "call_9" || !strings.HasPrefix(c.Command, "echo") || c.Session != "s3" {
 		t.Errorf("%+v", c)
 	}

@@ -119,9 +119,8 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 		plain := text(rng.IntN(300))
 		save(t, s, rw.CheckpointRequest{Name: "m", Format: "markdown", Data: jsonString(plain)})
 		got := saved(t, s, "m", string(jsonString(plain)))
-		if back, ok := stringIn(got.Data); !ok || back != plain || got.SHA256.String() != hash(plain) || got.Bytes != int64(len(plain)) {
-			t.Fatalf("seed %d round %d: %q, want %q", seed, i, back, plain)
-		}
+		back, ok := stringIn(got.Data)
+		require(t, ok && back == plain && got.SHA256.String() == hash(plain) && got.Bytes == int64(len(plain)), "seed %d round %d: %q, want %q", seed, i, back, plain)
 	}
 	for _, n := range []int{1<<20 - 1, 1<<20 + 2} {
 		for shift, unit := range []string{"x", "é", "你", "😀"} {

@@ -513,9 +513,7 @@ func TestNextCallFinishesForTheDead(t *testing.T) {
 				addChunk(t, s, "s", "second")
 				cmd, out := chunkProcess(t, dir, "die-"+verb, string(stage))
 				cmd.Wait()
-				if code := cmd.ProcessState.ExitCode(); code != 9 {
-					t.Fatalf("the child ended with %d\n%s", code, out.text.String())
-				}
+				mustEqual(t, cmd.ProcessState.ExitCode(), 9, "the child ended with ", out.text.String())
 				text := want[0]
 				if stage == rw.StagePublish || stage == rw.StageSettle {
 					text = want[1]

@@ -89,9 +89,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 		fs.Remove(rw.StateDirName + "/index/" + name)
 	}
 	s, _ = rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: "0abc"})
-	if !s.Recovery().Rebuilt && s.Recovery().Malformed > 0 {
-		t.Errorf("%+v", s.Recovery())
-	}
+	expect(t, s.Recovery().Rebuilt || s.Recovery().Malformed <= 0, "%+v", s.Recovery())
 	look(s)
 	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("version 0 of a.txt\n"))}))(t, "restore of an archived version")
 	must(s.Undo(background, rw.UndoRequest{N: 4}))(t, "undo")

@@ -199,9 +199,7 @@ func TestSameDraftTwiceIsOneDraft(t *testing.T) {
 	c := refuse(t, s, "a.txt", text+"more")
 	expect(t, c != a, "two texts share a draft")
 	list := drafts(t, s)
-	if len(list) != 3 || len(draftFiles(dir)) != 6 {
-		t.Errorf("%+v %v", list, draftFiles(dir))
-	}
+	expect(t, len(list) == 3 && len(draftFiles(dir)) == 6, "%+v %v", list, draftFiles(dir))
 	for _, d := range list {
 		expect(t, d.DraftRef != a || d.CreatedAt.After(first.CreatedAt), "a repeated refusal does not restart the seven days")
 	}

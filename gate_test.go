@@ -728,9 +728,8 @@ func TestDraftTooLargeToKeep(t *testing.T) {
 	isErr(t, err, rw.ErrRiskBlocked)
 	e := rw.AsError("", err)
 	isGateRefusal(t, e)
-	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || e.Context["draft_problem"] != rw.ErrTooLarge || len(draftFiles(dir)) > 0 {
-		t.Errorf("%v %v", e.Context, draftFiles(dir))
-	}
+	expect(t, e.Context["draft_kept"] == false && e.Context["draft_ref"] == nil && e.Context["draft_problem"] == rw.ErrTooLarge && len(draftFiles(dir)) == 0,
+		"%v %v", e.Context, draftFiles(dir))
 }
 
 // TestOneOfTwoSecretsCanBeRemoved (ruling 18): a secret that was in the file before is

@@ -79,9 +79,8 @@ func spend(t *testing.T, s *rw.Store, r rw.SafeWriteRequest, want rw.Detail) {
 func isExhausted(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest) *rw.Error {
 	t.Helper()
 	e := refused(t, s, dir, r, rw.ErrRetryExhausted)
-	if e.Kind != rw.ErrQuotaExceeded || e.Reason != rw.ReasonUnknown || e.Action != rw.ActionAskUser || e.RetryBudget != 0 || e.Code() != rw.CodePolicy {
-		t.Errorf("%s %s %s, budget %d, code %d", e.Kind, e.Reason, e.Action, e.RetryBudget, e.Code())
-	}
+	expect(t, e.Kind == rw.ErrQuotaExceeded && e.Reason == rw.ReasonUnknown && e.Action == rw.ActionAskUser && e.RetryBudget == 0 && e.Code() == rw.CodePolicy,
+		"%s %s %s, budget %d, code %d", e.Kind, e.Reason, e.Action, e.RetryBudget, e.Code())
 	conformsEnvelope(t, e)
 	return e
 }

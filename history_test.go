@@ -1411,9 +1411,7 @@ func eraseSlot(t *testing.T, human func(slots, top fsx.Dir, slot string), kept b
 		return simfs.Fault{}
 	})
 	s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
-	if len(s.Recovery().Conflicts) != 1 || !strings.Contains(fmt.Sprint(fs.Tree()), secret) {
-		t.Fatalf("%+v", s.Recovery())
-	}
+	require(t, len(s.Recovery().Conflicts) == 1 && strings.Contains(fmt.Sprint(fs.Tree()), secret), "%+v", s.Recovery())
 	fs.WriteFile("kept.txt", []byte("key = "+secret+"\n"), 0o600)
 	slots, done, err := fsx.OpenPath(fs.Foreign(), rw.StateDirName+"/staging")
 	noErr(t, err)

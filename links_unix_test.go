@@ -908,9 +908,7 @@ func limited(t *testing.T, n uint64) bool {
 	t.Helper()
 	if os.Getenv("RW_NOFILE") == "" {
 		cmd, out := spawnTest(t, t.Name(), "RW_NOFILE=1")
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("%v: %s", err, out.text.String())
-		}
+		noErr(t, cmd.Run(), out.text.String())
 		return false
 	}
 	var old unix.Rlimit

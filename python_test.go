@@ -151,9 +151,8 @@ func TestPythonJournalIsCounted(t *testing.T) {
 		a.Period.FirstEntry.String() == "2026-04-11T10:00:00Z" && a.Timeline[6].Path == "new.md", "%+v", a)
 	equal(t, cmp.Diff(map[string]int{"create": 5, "overwrite": 1, "append": 1}, a.ByMode), "")
 	expect(t, a.ByCaller["claude"] == 3 && a.ByCaller["codex"] == 3, "%v", a.ByCaller)
-	if deck := a.Sessions["deck"]; deck.ChunkWrites != 3 || deck.Composes != 0 || deck.FirstWrite.String() != "2026-04-11T10:00:10.000000Z" || deck.DurationSeconds != 20 {
-		t.Errorf("%+v", deck)
-	}
+	deck := a.Sessions["deck"]
+	expect(t, deck.ChunkWrites == 3 && deck.Composes == 0 && deck.FirstWrite.String() == "2026-04-11T10:00:10.000000Z" && deck.DurationSeconds == 20, "%+v", deck)
 	c := a.Checkpoints
 	expect(t, c.TotalSaves == 2 && c.Overwrites == 1 && c.ByName["plan"].Saves == 2, "%+v", c)
 }

@@ -162,9 +162,8 @@ func leftUnpublished(t *testing.T) *simfs.FS {
 			dead.Kill()
 		}
 	})
-	if together(put("a.txt", otherText, rw.ModeOverwrite), put("b.txt", longText, rw.ModeOverwrite), put("new.txt", longText, rw.ModeCreate))(s) == nil {
-		t.Fatal("the process did not die")
-	}
+	require(t, together(put("a.txt", otherText, rw.ModeOverwrite), put("b.txt", longText, rw.ModeOverwrite), put("new.txt", longText, rw.ModeCreate))(s) != nil,
+		"the process did not die")
 	fs.Before(nil)
 	return fs
 }

@@ -276,9 +276,7 @@ func TestEveryDetailHasItsRow(t *testing.T) {
 // the envelope keeps its six.
 func TestActionsOfBothVersions(t *testing.T) {
 	old, two := rw.Actions()[:6], rw.Actions()[6:]
-	if !slices.Equal(two, []rw.Action{rw.ActionFixCall, rw.ActionReadAgain}) {
-		t.Fatal(rw.Actions())
-	}
+	require(t, slices.Equal(two, []rw.Action{rw.ActionFixCall, rw.ActionReadAgain}), "%v", rw.Actions())
 	for _, d := range rw.Details() {
 		e := rw.NewError("op", d, "", nil)
 		env := e.Envelope()

@@ -328,9 +328,7 @@ func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 	old := tree(t, dir)
 	cmd, out := txProcess(t, dir, "x", rw.SyncJournal)
 	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 9 {
-		t.Fatalf("the child ended with %d\n%s", code, out.text.String())
-	}
+	mustEqual(t, cmd.ProcessState.ExitCode(), 9, "the child ended with ", out.text.String())
 	isNew := func() (n int) {
 		for _, op := range ops {
 			if data, _ := os.ReadFile(filepath.Join(dir, op.Path)); string(data) == string(op.Content) {
@@ -1426,9 +1424,7 @@ func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 	check(t, s, true)
 	noErr(t, s.Close(background))
 	nothingStaged(t, s)
-	if t.Failed() {
-		t.Fatalf("recovery %+v", s.Recovery())
-	}
+	require(t, !t.Failed(), "recovery %+v", s.Recovery())
 }
 
 // newDirs returns the directories after the transaction: none is removed.

@@ -224,9 +224,7 @@ func TestFullDisk(t *testing.T) {
 func TestFileSizeLimit(t *testing.T) {
 	if os.Getenv("RW_FSIZE") == "" {
 		cmd, out := spawnTest(t, "TestFileSizeLimit", "RW_FSIZE=1")
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("%v: %s", err, out.text.String())
-		}
+		noErr(t, cmd.Run(), out.text.String())
 		return
 	}
 	s, dir := opened(t, nil)
@@ -411,9 +409,7 @@ func TestDescriptorsOfATransaction(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("RW_NOFILE") == "" {
 		cmd, out := spawnTest(t, "TestDescriptorsOfATransaction", "RW_NOFILE=1")
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("%v: %s", err, out.text.String())
-		}
+		noErr(t, cmd.Run(), out.text.String())
 		return
 	}
 	s, dir := quick(t, nil)

@@ -64,13 +64,10 @@ func browse(t *testing.T, page string, flags ...string) visit {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, 5*time.Second
 	cmd.Env = append(os.Environ(), "HOME="+home)
-	if err := cmd.Run(); err != nil && out.Len() == 0 {
-		t.Fatalf("the browser: %v\n%s", err, errs.Bytes())
-	}
+	err = cmd.Run()
+	testbed.Require(t, err == nil || out.Len() != 0, "the browser: %v\n%s", err, errs.Bytes())
 	f, err := os.Open(shot)
-	if err != nil {
-		t.Fatalf("no picture: %v\n%s", err, errs.Bytes())
-	}
+	testbed.Require(t, err == nil, "no picture: %v\n%s", err, errs.Bytes())
 	defer f.Close()
 	picture, _, err := image.Decode(f)
 	testbed.NoErr(t, err)
@@ -145,9 +142,7 @@ func TestReportInABrowser(t *testing.T) {
 			}
 			p.Key("Enter")
 			p.Wait("document.activeElement.tagName === 'SUMMARY' && document.activeElement.parentNode.open")
-			if !reached["scroll"] || p.Console() != "" {
-				t.Errorf("%v %s", reached, p.Console())
-			}
+			testbed.Expect(t, reached["scroll"] && p.Console() == "", "%v %s", reached, p.Console())
 		})
 	}
 }

@@ -359,9 +359,8 @@ func TestAdapters(t *testing.T) {
 	dirs, err := filepath.Glob("../adapters/*/go.mod")
 	testbed.Require(t, err == nil && len(dirs) >= 6, "%v %v", dirs, err)
 	for _, mod := range dirs {
-		if name := filepath.Base(filepath.Dir(mod)); !shown[name] || !strings.Contains(text(t, "../adapters/go.work"), "./"+name+"\n") {
-			t.Errorf("%s: no row in docs/embed.md, or not in go.work", name)
-		}
+		name := filepath.Base(filepath.Dir(mod))
+		testbed.Expect(t, shown[name] && strings.Contains(text(t, "../adapters/go.work"), "./"+name+"\n"), "%s: no row in docs/embed.md, or not in go.work", name)
 	}
 }
 

@@ -240,9 +240,8 @@ func TestEraseWhileWaitingForTheSecret(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	context.AfterFunc(ctx, func() { cmd.Process.Kill() })
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != int(rw.CodePrecondition) || !strings.Contains(out.String(), "canceled") {
-		t.Errorf("%v: %s", err, out.String())
-	}
+	err := cmd.Wait()
+	expect(t, err != nil && cmd.ProcessState.ExitCode() == int(rw.CodePrecondition) && strings.Contains(out.String(), "canceled"), "%v: %s", err, out.String())
 	expect(t, len(holders(t, s.dir, leakedSecret)) != 0, "it was erased")
 	s.clean()
 }

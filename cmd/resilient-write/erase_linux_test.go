@@ -41,9 +41,7 @@ func onScreen(t *testing.T, keys *os.File, seen *strings.Builder, want string) {
 	deadline := time.Now().Add(time.Minute)
 	b := make([]byte, 4096)
 	for !strings.Contains(seen.String(), want) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the screen shows %q, not %q", seen.String(), want)
-		}
+		require(t, !time.Now().After(deadline), "the screen shows %q, not %q", seen.String(), want)
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(keys.Fd()), Events: unix.POLLIN}}, 200)
 		if err == nil && n > 0 {
 			if n, _ = keys.Read(b); n > 0 {

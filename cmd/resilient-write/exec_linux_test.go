@@ -243,12 +243,10 @@ func TestExecKilled(t *testing.T) {
 		t.Error("something was written after the end")
 	}
 	cmd.Wait()
-	if got := s.tree(); got != before || len(s.left()) != 1 {
-		t.Errorf("left %q\n%s", s.left(), got)
-	}
-	if r := s.run("true"); r.code != 0 || len(s.left()) > 0 {
-		t.Errorf("left %q: %s", s.left(), r.errs)
-	}
+	got := s.tree()
+	expect(t, got == before && len(s.left()) == 1, "left %q\n%s", s.left(), got)
+	r := s.run("true")
+	expect(t, r.code == 0 && len(s.left()) == 0, "left %q: %s", s.left(), r.errs)
 	s.clean()
 }
 
@@ -309,9 +307,8 @@ func TestExecKilledOnItsWay(t *testing.T) {
 		}
 		require(t, len(count) == 1 && (when != "view" || count[text] <= 0) && (when != "published" || count[text] == 200), "killed at %s: %v", when, count)
 	}
-	if r := s.run("true"); r.code != 0 || len(s.left()) > 0 {
-		t.Errorf("left %q: %s", s.left(), r.errs)
-	}
+	r := s.run("true")
+	expect(t, r.code == 0 && len(s.left()) == 0, "left %q: %s", s.left(), r.errs)
 	s.clean()
 }
 
@@ -343,9 +340,8 @@ func TestExecInterrupted(t *testing.T) {
 	err := cmd.Wait()
 	var ended *exec.ExitError
 	expect(t, errors.As(err, &ended) && ended.ExitCode() >= 128, "%v", err)
-	if got := s.tree(); got != before || len(s.left()) > 0 {
-		t.Errorf("left %q\n%s", s.left(), got)
-	}
+	got := s.tree()
+	expect(t, got == before && len(s.left()) == 0, "left %q\n%s", s.left(), got)
 }
 
 // TestExecTool: an agent can run a command in tier full, and in no other.

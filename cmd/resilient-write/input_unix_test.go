@@ -137,9 +137,8 @@ func TestOpeningAPipeCanBeCalledOff(t *testing.T) {
 	}()
 	s.ok("write", "a.txt", "--from", name)
 	testbed.Holds(t, filepath.Join(s.dir, "a.txt"), "late")
-	if r := s.run("write", "b.txt", "--from", s.dir); r.code != rw.CodeUsage || !strings.Contains(r.errs, "directory") || strings.Contains(r.errs, s.dir) {
-		t.Errorf("a directory: code %d: %s", r.code, r.errs)
-	}
+	r := s.run("write", "b.txt", "--from", s.dir)
+	expect(t, r.code == rw.CodeUsage && strings.Contains(r.errs, "directory") && !strings.Contains(r.errs, s.dir), "a directory: code %d: %s", r.code, r.errs)
 }
 
 // TestOwnDescriptorsAreNotHandedOver: a descriptor that the process opened

@@ -42,9 +42,8 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	a.out = &output{w: broken{}}
 	isErr(t, a.runExport(t.Context(), "-"), rw.ErrIO)
 	for _, place := range []string{filepath.Join(s.dir, ".resilient_write", "journal", "x"), dir, os.DevNull, filepath.Join(dir, "none", "x"), ""} {
-		if r := s.run("journal", "export", "--out", place); r.code != rw.CodeUsage || strings.Contains(r.out+r.errs, dir) || strings.Contains(r.out+r.errs, s.dir) {
-			t.Errorf("%s: code %d: %s", place, r.code, r.errs)
-		}
+		r := s.run("journal", "export", "--out", place)
+		expect(t, r.code == rw.CodeUsage && !strings.Contains(r.out+r.errs, dir) && !strings.Contains(r.out+r.errs, s.dir), "%s: code %d: %s", place, r.code, r.errs)
 	}
 	elsewhere := s
 	elsewhere.extra = []string{"--state-dir", "state"}
@@ -53,9 +52,8 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("a state directory of another name: code %d: %s", r.code, r.errs)
 	}
 	r := s.ok("journal", "export", "--out", out)
-	if info, err := os.Stat(out); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 || r.doc["bytes"] != float64(info.Size()) {
-		t.Errorf("%v %v: %s", info, err, r.out)
-	}
+	info, err := os.Stat(out)
+	expect(t, err == nil && (runtime.GOOS == "windows" || info.Mode().Perm() == 0o600) && r.doc["bytes"] == float64(info.Size()), "%v %v: %s", info, err, r.out)
 	asPerson(t)
 	r = s.run("journal", "export")
 	expect(t, r.code == rw.CodeUsage && strings.Contains(r.errs, "--out"), "an export for a terminal: %d %s", r.code, r.errs)

@@ -143,9 +143,7 @@ const initialize = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":
 func (s *served) begin(token string) string {
 	s.t.Helper()
 	res, body, err := s.post(token, "", initialize)
-	if err != nil || res.StatusCode != 200 {
-		s.t.Fatalf("%v %s\n%s", err, body, s.stderr())
-	}
+	require(s.t, err == nil && res.StatusCode == 200, "%v %s\n%s", err, body, s.stderr())
 	return res.Header.Get("Mcp-Session-Id")
 }
 
@@ -168,9 +166,7 @@ func (s *served) end(sig os.Signal) int {
 func TestServeHTTP(t *testing.T) {
 	s := startHTTP(t, nil, "-transport", "http")
 	token := s.printedToken()
-	if len(token) < 40 || strings.Count(s.stderr(), token) != 1 {
-		t.Fatalf("no token, or in several places: %s", s.stderr())
-	}
+	require(t, len(token) >= 40 && strings.Count(s.stderr(), token) == 1, "no token, or in several places: %s", s.stderr())
 	expect(t, strings.HasPrefix(s.url, "http://127.0.0.1:"), "it listens on %s", s.url)
 	if res, _, err := s.post("", "", initialize); err != nil || res.StatusCode != 401 {
 		t.Errorf("without the token: %v %v", res, err)
@@ -181,9 +177,7 @@ func TestServeHTTP(t *testing.T) {
 	testbed.Holds(t, filepath.Join(s.dir, "a.txt"), "over HTTP", "the file holds")
 	res, err := s.http.Get(s.url + "/sse")
 	expect(t, err == nil && res.StatusCode == 401, "%v %v", res, err)
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit %d: %s", code, s.stderr())
-	}
+	equal(t, s.end(syscall.SIGTERM), 0, "exit ", s.stderr())
 	for _, line := range strings.Split(s.stderr(), "\n") {
 		expect(t, json.Valid([]byte(line)) || strings.HasPrefix(line, "resilient-write token: "), "not a record: %s", line)
 		expect(t, !strings.Contains(line, s.dir), "a path in the log: %s", line)
@@ -264,9 +258,7 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 	}
 	code := s.end(os.Interrupt)
 	wg.Wait()
-	if code != 0 {
-		t.Errorf("exit %d: %s", code, s.stderr())
-	}
+	equal(t, code, 0, "exit ", s.stderr())
 	for name := range answered {
 		data, _ := os.ReadFile(filepath.Join(s.dir, name))
 		expect(t, string(data) == name, "%s was answered and holds %q", name, data)
@@ -297,9 +289,8 @@ func TestServeSSE(t *testing.T) {
 	}
 	expect(t, strings.HasPrefix(data, "data: /messages/?session_id="), "the endpoint is %q", data)
 	s.begin("") // /mcp is served as well
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit %d with an open stream: %s", code, s.stderr())
-	}
+	code := s.end(syscall.SIGTERM)
+	expect(t, code == 0, "exit %d with an open stream: %s", code, s.stderr())
 	if !strings.Contains(s.stderr(), "deprecated") { // the log is complete now
 		t.Errorf("no warning: %s", s.stderr())
 	}
@@ -326,14 +317,11 @@ func TestServeHTTPSocket(t *testing.T) {
 	expect(t, err == nil && info.Mode().Perm() == 0o600, "%v %v", info, err)
 	left, _ := os.ReadDir(dir)
 	expect(t, len(left) == 1, "beside the socket there is more: %v", left)
-	if strings.Contains(s.stderr(), dir) {
-		t.Errorf("a path in the log: %s", s.stderr())
-	}
+	expect(t, !strings.Contains(s.stderr(), dir), "a path in the log: %s", s.stderr())
 	second := exec.Command(build(t), "serve", "-transport", "http", "-no-auth", "-socket", path)
 	second.Dir = t.TempDir()
-	if out, _ := second.CombinedOutput(); second.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "another process is listening") {
-		t.Errorf("a second server on the socket: %s", out)
-	}
+	out, _ := second.CombinedOutput()
+	expect(t, second.ProcessState.ExitCode() == 2 && strings.Contains(string(out), "another process is listening"), "a second server on the socket: %s", out)
 	s.end(os.Kill)
 	s = start() // replaces what the dead one left
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {

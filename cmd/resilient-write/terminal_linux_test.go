@@ -97,9 +97,7 @@ func (s *tty) ends() (code int, screen string) {
 	s.t.Helper()
 	late := time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() })
 	s.cmd.Wait()
-	if !late.Stop() {
-		s.t.Fatalf("it does not end:\n%s", s.screen())
-	}
+	require(s.t, late.Stop(), "it does not end:\n%s", s.screen())
 	<-s.read
 	return s.cmd.ProcessState.ExitCode(), s.screen()
 }

@@ -88,9 +88,8 @@ func TestGitAI(t *testing.T) {
 			AgentID struct{ Tool, ID, Model string } `json:"agent_id"`
 		} `json:"sessions"`
 	}
-	if err := json.Unmarshal([]byte(meta), &m); err != nil || !ok || m.Schema != "authorship/3.0.0" || m.Commit != commit || m.Prompts == nil || len(m.Sessions) != 2 {
-		t.Fatalf("%v %+v", err, m)
-	}
+	err = json.Unmarshal([]byte(meta), &m)
+	testbed.Require(t, err == nil && ok && m.Schema == "authorship/3.0.0" && m.Commit == commit && m.Prompts != nil && len(m.Sessions) == 2, "%v %+v", err, m)
 	got := map[string][]string{}
 	file := ""
 	entry := regexp.MustCompile(`^  (s_[0-9a-f]{14})::(t_[0-9a-f]{14}) ([0-9,-]+)$`)

@@ -151,9 +151,8 @@ func TestEncodedSweep(t *testing.T) {
 			want, n := oracle(c, list, old, new)
 			got, err := Apply(context.Background(), []byte(raw), []Edit{{old, new, -1}}, c.name)
 			if want == nil { // a character is only decoded
-				if f, ok := err.(*Failure); !ok || f.Reason != NotEncodable || f.Char == 0 {
-					t.Fatalf("%s % x %q → %q: %v", c.name, raw, old, new, err)
-				}
+				f, ok := err.(*Failure)
+				testbed.Require(t, ok && f.Reason == NotEncodable && f.Char != 0, "%s % x %q → %q: %v", c.name, raw, old, new, err)
 				continue
 			}
 			testbed.Require(t, err == nil && bytes.Equal(got.Content, want) && got.Replacements == n,
@@ -206,13 +205,9 @@ func TestDamagedSweep(t *testing.T) {
 			f, _ := err.(*Failure)
 			switch {
 			case want == nil || f != nil && f.Reason == NotEncodable:
-				if err == nil || got.Content != nil {
-					t.Fatalf("%s % x %q: %v", c.name, raw, old, err)
-				}
+				testbed.Require(t, err != nil && got.Content == nil, "%s % x %q: %v", c.name, raw, old, err)
 			case n == 0:
-				if f == nil || f.Reason != OldStringNotFound {
-					t.Fatalf("%s % x %q: %v % x", c.name, raw, old, err, got.Content)
-				}
+				testbed.Require(t, f != nil && f.Reason == OldStringNotFound, "%s % x %q: %v % x", c.name, raw, old, err, got.Content)
 			case err != nil || !bytes.Equal(got.Content, want) || got.Replacements != n:
 				t.Fatalf("%s % x %q: % x (%d), %v, want % x (%d)", c.name, raw, old, got.Content, got.Replacements, err, want, n)
 			default:

@@ -25,8 +25,7 @@ func TestUnknownCode(t *testing.T) {
 	f := fault.New("no_such_code")
 	testbed.Expect(t, f.Code == fault.Internal && f.Hint != "", "%+v", f)
 	for _, c := range fault.Codes() {
-		if class := c.Class(); class.Kind == "" || class.Reason == "" || class.Action == "" || class.Hint == "" || class.Exit == 0 {
-			t.Errorf("%s has no whole class: %+v", c, class)
-		}
+		class := c.Class()
+		testbed.Expect(t, class.Kind != "" && class.Reason != "" && class.Action != "" && class.Hint != "" && class.Exit != 0, "%s has no whole class: %+v", c, class)
 	}
 }

@@ -72,9 +72,8 @@ func TestJoin(t *testing.T) {
 		return e
 	}
 	before, after, other := event("BeforeTool", "make"), event("AfterTool", "make"), event("BeforeTool", "ls")
-	if before.Call == "" || before.Call != after.Call || before.Call == other.Call || !before.Shell || before.Kind != Before || after.Kind != After {
-		t.Errorf("%+v %+v %+v", before, after, other)
-	}
+	testbed.Expect(t, before.Call != "" && before.Call == after.Call && before.Call != other.Call && before.Shell && before.Kind == Before && after.Kind == After,
+		"%+v %+v %+v", before, after, other)
 	own, err := Parse("claude", "", []byte(`{"tool_name":"mcp__plugin_rw_resilientwrite__rw_safe_write","tool_input":{}}`))
 	testbed.Expect(t, err == nil && own.Own, "%+v %v", own, err)
 }

@@ -31,17 +31,15 @@ func TestTornRowsNeedNoSpace(t *testing.T) {
 			fs.Kill()
 			l, rep, err := tryOpen(fs, journal.Options{})
 			testbed.NoErr(t, err, text)
-			if got := fmt.Sprint(paths(t, l)); got != "[a b]" || l.Head() != 2 {
-				t.Errorf("%.10q: %s, head %d, %+v", text, got, l.Head(), rep)
-			}
+			got := fmt.Sprint(paths(t, l))
+			testbed.Expect(t, got == "[a b]" && l.Head() == 2, "%.10q: %s, head %d, %+v", text, got, l.Head(), rep)
 		}
 		fs.Kill()
 		fs.CapBytes(0)
 		l = open(t, fs, journal.Options{})
 		testbed.NoErr(t, write(l, "c", true))
-		if got := fmt.Sprint(paths(t, l)); got != "[a b c]" || l.Head() != 3 {
-			t.Errorf("%.10q: %s, head %d", text, got, l.Head())
-		}
+		got := fmt.Sprint(paths(t, l))
+		testbed.Expect(t, got == "[a b c]" && l.Head() == 3, "%.10q: %s, head %d", text, got, l.Head())
 		l.Close()
 	}
 }

@@ -375,9 +375,7 @@ func FuzzDecode(f *testing.F) {
 		got := paths(t, l)
 		testbed.Require(t, len(got) != 0 && got[0] == "kept", "found %v", got)
 		testbed.NoErr(t, write(l, "more", true))
-		if l.Head() > 1<<20 {
-			t.Fatalf("garbage moved the head to %d", l.Head())
-		}
+		testbed.Require(t, l.Head() <= 1<<20, "garbage moved the head to %d", l.Head())
 		l.Audit(journal.Auditor{Problem: func(journal.Problem) {}})
 	})
 }

@@ -217,9 +217,8 @@ func TestWritersWaitAtTheSameTime(t *testing.T) {
 			fs.Root().Mkdir("journal", 0o700)
 			l := openWaiting(t, fs.NewProcess(), "a", new(atomic.Bool), limit)
 			lock := testbed.Must(fs.NewProcess().Root().Open("lock", fsx.Read|fsx.Write, 0))(t)
-			if ok, err := lock.TryLock(1<<40, 1, true); !ok || err != nil {
-				t.Fatal(ok, err)
-			}
+			ok, err := lock.TryLock(1<<40, 1, true)
+			testbed.Require(t, ok && err == nil, "%v %v", ok, err)
 			short, cancel := context.WithTimeout(ctx, apart/2)
 			defer cancel()
 			testbed.Fails(l.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "a"}}, Ctx: short}))(t, context.DeadlineExceeded)
@@ -236,9 +235,8 @@ func TestWritersWaitAtTheSameTime(t *testing.T) {
 					if late := freed - time.Duration(i)*apart; freed > 0 && late < limit {
 						want = late
 					}
-					if took.Round(100*time.Millisecond) != want || errors.Is(err, journal.ErrLocked) != (want == limit) || want < limit && err != nil {
-						t.Errorf("writer %d, lock free after %v: %v after %v, want %v", i, freed, err, took, want)
-					}
+					testbed.Expect(t, took.Round(100*time.Millisecond) == want && errors.Is(err, journal.ErrLocked) == (want == limit) && (want >= limit || err == nil),
+						"writer %d, lock free after %v: %v after %v, want %v", i, freed, err, took, want)
 				})
 			}
 			all.Wait()

@@ -152,9 +152,8 @@ func TestRootIsRecognized(t *testing.T) {
 	_, err := os.Stat(was)
 	testbed.Expect(t, err == nil, "the state of the removed worktree is gone")
 	sub := g.mkdir("repo/pkg/a")
-	if o := g.open(sub); o.Kind != place.Git || o.Path == g.open(repo).Path || o.Path == g.open(g.mkdir("repo/pkg/b")).Path {
-		t.Errorf("a directory of a repository: %+v", o)
-	}
+	o = g.open(sub)
+	testbed.Expect(t, o.Kind == place.Git && o.Path != g.open(repo).Path && o.Path != g.open(g.mkdir("repo/pkg/b")).Path, "a directory of a repository: %+v", o)
 }
 
 // TestGitFileIsConfirmed: a .git file counts only where git's own side names this

@@ -139,9 +139,8 @@ func TestBadFiles(t *testing.T) {
 				f, problems := Parse([]byte(b.text))
 				testbed.Require(t, f == nil && len(problems) != 0, "got a file and %v", problems)
 				p := problems[0]
-				if p.Line != b.line || p.Column != b.column || p.Reason != b.reason || p.Hint != b.hint || !strings.Contains(p.Message, b.message) {
-					t.Errorf("got  %d:%d %s %q hint %q\nwant %d:%d %s %q hint %q", p.Line, p.Column, p.Reason, p.Message, p.Hint, b.line, b.column, b.reason, b.message, b.hint)
-				}
+				testbed.Expect(t, p.Line == b.line && p.Column == b.column && p.Reason == b.reason && p.Hint == b.hint && strings.Contains(p.Message, b.message),
+					"got  %d:%d %s %q hint %q\nwant %d:%d %s %q hint %q", p.Line, p.Column, p.Reason, p.Message, p.Hint, b.line, b.column, b.reason, b.message, b.hint)
 				want := 1 + strings.Count(b.name, "nothing near")
 				testbed.Expect(t, len(problems) == want, "%d problems: %v", len(problems), problems)
 				crlf := "\ufeff" + strings.ReplaceAll(b.text, "\n", "\r\n")

@@ -213,9 +213,8 @@ func TestOutput(t *testing.T) {
 // by which the helper finds that the other process has ended.
 func TestOrdersStayOpen(t *testing.T) {
 	p := newPlace(t)
-	if _, exit := p.run(Overlay, `for i in $(seq 100); do readlink /proc/$PPID/fd/3 | grep -q pipe || exit 1; done`); exit != (Exit{}) {
-		t.Errorf("exit %+v: %s", exit, p.out.String())
-	}
+	_, exit := p.run(Overlay, `for i in $(seq 100); do readlink /proc/$PPID/fd/3 | grep -q pipe || exit 1; done`)
+	testbed.Expect(t, exit == (Exit{}), "exit %+v: %s", exit, p.out.String())
 }
 
 // TestOfOthers: root changes files of other users, as it does without a view.

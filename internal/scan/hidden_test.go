@@ -22,8 +22,7 @@ func TestTokensAfterColorsAreFound(t *testing.T) {
 	for _, color := range []string{"\x1b[32m", "\x1b[1;31m", "\x1b[m", "\x1b[0K", "\x1b[38;5;208m", `\033[1;31m`, `\x1b[32m`, `\x1B[0;32m`, `\u001b[32m`, `\e[33m`, "^[[32m"} {
 		for _, template := range []string{"ghp_{an 30}{crc}", "AKIA{b32 16}", "SK{hex 32}", "glpat-{an 20}", "{jwt}", "AIza{url 35}", "sk-proj-{url 58}T3BlbkFJ{url 58}", "postgres://app:{an 20}@db.acme.io/x", "github_pat_{an 22}_{an 59}"} {
 			token := expand(template, 3)
-			r := s.Score([]byte("log: "+color+token+"\x1b[0m done\n"), Options{})
-			testbed.Expect(t, r.Verdict == VerdictHigh, "%s after %q: %s", template, color, r.Verdict)
+			testbed.Equal(t, s.Score([]byte("log: "+color+token+"\x1b[0m done\n"), Options{}).Verdict, VerdictHigh, template, " after ", color)
 			wrapped := base64.StdEncoding.EncodeToString([]byte("token=" + token))
 			testbed.Equal(t, s.Score([]byte(color+wrapped+"\n"), Options{}).Verdict, VerdictHigh, "base64 of ", template, " after ", color)
 		}
@@ -89,9 +88,8 @@ func TestPublishedKeysPass(t *testing.T) {
 			}
 			text := fmt.Sprintf(around, key)
 			for _, text := range []string{text, "data: " + b64("some text: "+text)} {
-				if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictSafe && fmt.Sprint(r.Families()) != "[binary_hint]" {
-					t.Errorf("%.12s… in %q: %s %v", key, around, r.Verdict, r.Findings)
-				}
+				r := s.Score([]byte(text), Options{})
+				testbed.Expect(t, r.Verdict == VerdictSafe || fmt.Sprint(r.Families()) == "[binary_hint]", "%.12s… in %q: %s %v", key, around, r.Verdict, r.Findings)
 			}
 		}
 		// One letter less or more is another key.

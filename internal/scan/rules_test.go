@@ -324,9 +324,8 @@ func TestContextRulesInEveryAssignment(t *testing.T) {
 		value := expand(strings.Trim(r.hits[0][at+1:], ` '"`), 3)
 		for _, set := range []map[string]func(string, string) string{assignments, loose} {
 			for how, assign := range set {
-				if text := "before\n" + assign(name, value) + "\nafter\n"; !blocks(s, text) {
-					t.Errorf("%s as %s: %q", r.id, how, text)
-				}
+				text := "before\n" + assign(name, value) + "\nafter\n"
+				testbed.Expect(t, blocks(s, text), "%s as %s: %q", r.id, how, text)
 			}
 		}
 	}
@@ -385,9 +384,7 @@ func TestEveryRuleInTwoWrappings(t *testing.T) {
 				"a log":     "2026-10-02T08:14:55Z INFO msg=started " + secret + " retries=3\n",
 				"an escape": "first line\\n" + secret + "\\nlast line",
 			} {
-				if got := s.Score([]byte(text), Options{}); len(got.Findings) == 0 {
-					t.Errorf("%s in %s: %q", r.id, how, text)
-				}
+				testbed.Expect(t, len(s.Score([]byte(text), Options{}).Findings) != 0, "%s in %s: %q", r.id, how, text)
 			}
 		}
 	}

@@ -163,9 +163,8 @@ func TestContainer(t *testing.T) {
 			testbed.NoErr(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, info.Mode())))
 		}
 	}
-	if !strings.Contains(string(text), "\nUSER 65532:65532\n") || !strings.Contains(string(text), `ENTRYPOINT ["/usr/bin/resilient-write"]`) {
-		t.Error("the container file has another user or program")
-	}
+	testbed.Expect(t, strings.Contains(string(text), "\nUSER 65532:65532\n") && strings.Contains(string(text), `ENTRYPOINT ["/usr/bin/resilient-write"]`),
+		"the container file has another user or program")
 	work := filepath.Join(image, "work")
 	testbed.NoErr(t, errors.Join(os.Chmod(image, 0o755), os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)))
 	cmd := inRoot(image, 65532, "/usr/bin/resilient-write", "write", "a.txt")
