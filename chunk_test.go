@@ -1,12 +1,10 @@
 package resilientwrite_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -24,6 +22,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // chunkStore opens a fresh store without flushes: these tests do not depend on them.
@@ -56,23 +55,7 @@ func chunkDir(dir string, names ...string) string {
 
 // chunkTree is the workspace and everything in the sessions.
 func chunkTree(t *testing.T, dir string) string {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString(snapshot(t, dir))
-	filepath.WalkDir(chunkDir(dir), func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		info, _ := d.Info()
-		fmt.Fprintf(&b, "%s %v", p, info.Mode())
-		if info.Mode().IsRegular() {
-			data, _ := os.ReadFile(p)
-			fmt.Fprintf(&b, " %v %x", info.ModTime().UnixNano(), hash(string(data)))
-		}
-		b.WriteByte('\n')
-		return nil
-	})
-	return b.String()
+	return snapshot(t, dir) + described(t, chunkDir(dir))
 }
 
 // chunkRefused makes a call that must be refused with a detail and must change
@@ -302,14 +285,9 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 				e := chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error { return errorOf(s.ChunkCompose(agents(), r)) })
 				expect(t, len(e.Patterns) != 0, "%+v", e)
 			}
-			filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() || strings.Contains(p, "quarantine") {
-					return err
-				}
-				data := must(os.ReadFile(p))(t)
-				expect(t, !bytes.Contains(data, []byte(whole)), "%s holds the secret", p)
-				return nil
-			})
+			for e := range testbed.Entries(t, dir, rw.StateDirName+"/quarantine") {
+				expect(t, !strings.Contains(e.Text, whole), "%s holds the secret", e.Path)
+			}
 			expect(t, !chunkStatus(t, s, session).Sealed, "sealed by a refusal")
 			// A piece that holds the whole secret does not even get into the session.
 			chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error {

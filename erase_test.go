@@ -24,6 +24,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func erase(t *testing.T, s *rw.Store, r admin.EraseRequest) admin.EraseResult {
@@ -109,15 +110,12 @@ func realTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	quiesce(dir)
 	tree := map[string]string{}
-	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		rel, _ := filepath.Rel(dir, path)
-		tree[filepath.ToSlash(rel)] = "/"
-		if d.Type().IsRegular() {
-			data := must(os.ReadFile(path))(t)
-			tree[filepath.ToSlash(rel)] = string(data)
+	for e := range testbed.Entries(t, dir) {
+		tree[e.Path] = "/"
+		if e.Info.Mode().IsRegular() {
+			tree[e.Path] = e.Text
 		}
-		return err
-	})
+	}
 	return tree
 }
 

@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -419,25 +419,13 @@ func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []st
 // content of each by its path, and the name of each directory.
 func readTree(t *testing.T, dir string, quarantine bool) map[string][]byte {
 	t.Helper()
-	files := map[string][]byte{}
-	noErr(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || quarantine && d.IsDir() && p == statePath(dir, "quarantine") {
-			if err == nil {
-				err = filepath.SkipDir
-			}
-			return err
-		}
-		data := []byte(d.Name())
-		if d.Type().IsRegular() {
-			text, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			data = append(data, bytes.TrimRight(text, "\x00")...)
-		}
-		files[p] = data
-		return nil
-	}))
+	files, without := map[string][]byte{}, ""
+	if quarantine {
+		without = rw.StateDirName + "/quarantine"
+	}
+	for e := range testbed.Entries(t, dir, without) {
+		files[e.Path] = []byte(path.Base(e.Path) + strings.TrimRight(e.Text, "\x00"))
+	}
 	return files
 }
 

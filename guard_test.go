@@ -1,7 +1,6 @@
 package resilientwrite_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // stateFiles is everything below the state directory, by content. A lock that
@@ -23,18 +23,15 @@ import (
 func stateFiles(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	err := filepath.WalkDir(statePath(dir), func(p string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || isFreeSlot(p) {
-			return err
+	for e := range testbed.Entries(t, statePath(dir)) {
+		if e.Info.IsDir() || isFreeSlot(statePath(dir, e.Path)) {
+			continue
 		}
-		data, err := os.ReadFile(p)
-		if p == statePath(dir, "locks", "paths") {
-			data = bytes.TrimRight(data[:min(len(data), 4096)], "\x00") // without the table of who had a lock last
+		if e.Path == "locks/paths" {
+			e.Text = strings.TrimRight(e.Text[:min(len(e.Text), 4096)], "\x00") // without the table of who had a lock last
 		}
-		fmt.Fprintf(&b, "%s %d %.12s\n", strings.TrimPrefix(p, statePath(dir)), len(data), hash(string(data)))
-		return err
-	})
-	noErr(t, err)
+		fmt.Fprintf(&b, "/%s %d %.12s\n", e.Path, len(e.Text), hash(e.Text))
+	}
 	return b.String()
 }
 

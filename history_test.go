@@ -290,21 +290,11 @@ func TestUndoOfEveryVerb(t *testing.T) {
 func tree(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for e := range testbed.Entries(t, dir, rw.StateDirName) {
+		if !e.Info.IsDir() {
+			fmt.Fprintf(&b, "%s %v %q\n", e.Path, e.Info.Mode().Type(), e.Text)
 		}
-		if d.IsDir() {
-			if d.Name() == rw.StateDirName {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		rel, _ := filepath.Rel(dir, p)
-		data, err := os.ReadFile(p)
-		fmt.Fprintf(&b, "%s %v %q %v\n", rel, d.Type(), data, err != nil)
-		return nil
-	})
+	}
 	return b.String()
 }
 
@@ -1523,15 +1513,13 @@ func TestHistoryStaysWithinItsCaps(t *testing.T) {
 }
 
 // kept counts the versions in history.
-func kept(t *testing.T, dir string) int {
+func kept(t *testing.T, dir string) (n int) {
 	t.Helper()
-	n := 0
-	filepath.WalkDir(filepath.Join(dir, rw.StateDirName, "history"), func(_ string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
+	for e := range testbed.Entries(t, statePath(dir, "history")) {
+		if !e.Info.IsDir() {
 			n++
 		}
-		return nil
-	})
+	}
 	return n
 }
 
@@ -1547,14 +1535,9 @@ func withHistoryPolicy(t *testing.T, text string) string {
 // keptBytes is the size of everything in history.
 func keptBytes(t *testing.T, dir string) (sum int64) {
 	t.Helper()
-	filepath.WalkDir(filepath.Join(dir, rw.StateDirName, "history"), func(_ string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			if st, err := d.Info(); err == nil {
-				sum += st.Size()
-			}
-		}
-		return nil
-	})
+	for e := range testbed.Entries(t, statePath(dir, "history")) {
+		sum += int64(len(e.Text))
+	}
 	return sum
 }
 

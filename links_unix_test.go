@@ -5,7 +5,6 @@ package resilientwrite_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -33,30 +32,11 @@ import (
 func entries(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	noErr(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for e := range testbed.Entries(t, dir, ".git", rw.StateDirName) {
+		if out[e.Path] = "link " + e.Text; e.Info.Mode().Type() != os.ModeSymlink {
+			out[e.Path] = fmt.Sprintf("%v %s", e.Info.Mode(), e.Text)
 		}
-		rel, _ := filepath.Rel(dir, p)
-		if rel == ".git" || rel == rw.StateDirName {
-			return fs.SkipDir
-		}
-		st, err := os.Lstat(p)
-		if err != nil {
-			return err
-		}
-		text := []byte{}
-		switch {
-		case st.Mode()&os.ModeSymlink != 0:
-			target, err := os.Readlink(p)
-			out[rel] = "link " + target
-			return err
-		case st.Mode().IsRegular():
-			text, err = os.ReadFile(p)
-		}
-		out[rel] = fmt.Sprintf("%v %s", st.Mode(), text)
-		return err
-	}))
+	}
 	return out
 }
 
@@ -678,16 +658,10 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 	}
 	modes := func() string {
 		var list []string
-		filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
-			if rel, _ := filepath.Rel(dir, p); err == nil && rel != "." && e.Name() == rw.StateDirName {
-				return fs.SkipDir
-			} else if err == nil && rel != "." {
-				info, _ := e.Info()
-				list = append(list, fmt.Sprint(info.Mode(), " ", rel))
-			}
-			return nil
-		})
-		return strings.Join(list, "\n")
+		for e := range testbed.Entries(t, dir, rw.StateDirName) {
+			list = append(list, fmt.Sprint(e.Info.Mode(), " ", e.Path))
+		}
+		return strings.Join(list[1:], "\n")
 	}
 	undo := func() {
 		t.Helper()
@@ -1031,23 +1005,11 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 func diskOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	noErr(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && d.Name() == rw.StateDirName:
-			return fs.SkipDir
-		case d.IsDir():
-			return nil
+	for e := range testbed.Entries(t, dir, rw.StateDirName) {
+		if !e.Info.IsDir() {
+			out[e.Path] = fmt.Sprint(e.Info.Mode(), " ", e.Text)
 		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		out[name] = fmt.Sprint(info.Mode(), " ", string(text))
-		return err
-	}))
+	}
 	return out
 }
 

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // world is the files of a workspace: path to content.
@@ -140,21 +140,11 @@ func (w *walker) fail(format string, args ...any) {
 func (w *walker) compare() {
 	w.t.Helper()
 	got := world{}
-	filepath.WalkDir(w.dir, func(p string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for e := range testbed.Entries(w.t, w.dir, rw.StateDirName) {
+		if !e.Info.IsDir() {
+			got[e.Path] = e.Text
 		}
-		if d.IsDir() {
-			if d.Name() == rw.StateDirName {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		rel, _ := filepath.Rel(w.dir, p)
-		data, err := os.ReadFile(p)
-		got[filepath.ToSlash(rel)] = string(data)
-		return err
-	})
+	}
 	for p, c := range w.m.files {
 		if have, ok := got[p]; !ok || have != c {
 			w.fail("%s: there %v, %d bytes %.60q, want %d bytes %.60q", p, ok, len(have), have, len(c), c)

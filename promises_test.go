@@ -18,6 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var background = context.Background()
@@ -38,29 +39,19 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 // snapshot returns everything that a refusal must leave unchanged.
-func snapshot(t testing.TB, dir string) string {
+func snapshot(t testing.TB, dir string) string { return described(t, dir, rw.StateDirName) }
+
+// described returns the modes of what is in a directory, and the times and content of files.
+func described(t testing.TB, dir string, without ...string) string {
 	t.Helper()
 	var b strings.Builder
-	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && d.Name() == rw.StateDirName {
-			return filepath.SkipDir
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(dir, p)
-		fmt.Fprintf(&b, "%s %v", rel, info.Mode())
-		if info.Mode().IsRegular() {
-			data, _ := os.ReadFile(p)
-			fmt.Fprintf(&b, " %v %d bytes %.12s", info.ModTime().UnixNano(), len(data), hash(string(data)))
+	for e := range testbed.Entries(t, dir, without...) {
+		fmt.Fprintf(&b, "%s %v", e.Path, e.Info.Mode())
+		if e.Info.Mode().IsRegular() {
+			fmt.Fprintf(&b, " %v %d bytes %.12s", e.Info.ModTime().UnixNano(), len(e.Text), hash(e.Text))
 		}
 		b.WriteByte('\n')
-		return nil
-	})
+	}
 	return b.String()
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // pythonFixture is a workspace as the Python implementation leaves it, made from facts
@@ -206,14 +207,11 @@ func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	quiesce(dir)
 	all := map[string]string{}
-	noErr(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	for e := range testbed.Entries(t, dir) {
+		if !e.Info.IsDir() {
+			all[filepath.Join(dir, e.Path)] = e.Text
 		}
-		data, err := os.ReadFile(path)
-		all[path] = string(data)
-		return err
-	}))
+	}
 	return all
 }
 

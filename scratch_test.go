@@ -52,18 +52,9 @@ func stateSnapshot(t *testing.T, dir string) string {
 	var b strings.Builder
 	b.WriteString(snapshot(t, dir))
 	for _, part := range []string{"scratch", "checkpoints", "quarantine", "history", "staging"} {
-		filepath.WalkDir(statePath(dir, part), func(p string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return nil
-			}
-			info, err := d.Info()
-			if err != nil {
-				return err
-			}
-			data, _ := os.ReadFile(p)
-			fmt.Fprintf(&b, "%s %v %v %.12s\n", strings.TrimPrefix(p, dir), info.Mode(), info.ModTime().UnixNano(), hash(string(data)))
-			return nil
-		})
+		for e := range testbed.Entries(t, statePath(dir, part)) {
+			fmt.Fprintf(&b, "%s %s %v %v %.12s\n", part, e.Path, e.Info.Mode(), e.Info.ModTime().UnixNano(), hash(e.Text))
+		}
 	}
 	return b.String()
 }

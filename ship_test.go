@@ -14,6 +14,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestMaterialize: a tree replaces what git has too, in one commit that can be
@@ -136,30 +137,9 @@ func TestTreesOfEveryKind(t *testing.T) {
 func contentsBelow(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	noErr(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || path == root {
-			return err
-		}
-		if d.Name() == rw.StateDirName {
-			return filepath.SkipDir
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		text := ""
-		switch {
-		case info.Mode()&os.ModeSymlink != 0:
-			text, err = os.Readlink(path)
-		case !d.IsDir():
-			var data []byte
-			data, err = os.ReadFile(path)
-			text = string(data)
-		}
-		rel, _ := filepath.Rel(root, path)
-		out[rel] = fmt.Sprint(info.Mode(), " ", text)
-		return err
-	}))
+	for e := range testbed.Entries(t, root, rw.StateDirName) {
+		out[e.Path] = fmt.Sprint(e.Info.Mode(), " ", e.Text)
+	}
 	return out
 }
 

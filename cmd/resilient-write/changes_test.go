@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -121,34 +120,18 @@ func regularFiles(t testing.TB, dir string, without ...string) map[string]string
 	return list
 }
 
-// everyEntry returns the mode of everything in a directory, with the content or the target.
+// everyEntry returns the mode of everything in a directory, with the content or the target,
+// without what has one of the names.
 func everyEntry(t testing.TB, dir string, without ...string) map[string]string {
 	t.Helper()
-	list := map[string]string{}
-	noErr(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || p == dir {
-			return err
-		}
-		if d.IsDir() && slices.Contains(without, d.Name()) {
-			return fs.SkipDir
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		text := ""
-		switch {
-		case info.Mode().IsRegular():
-			var data []byte
-			data, err = os.ReadFile(p)
-			text = string(data)
-		case d.Type() == fs.ModeSymlink:
-			text, err = os.Readlink(p)
-		}
-		rel, _ := filepath.Rel(dir, p)
-		list[filepath.ToSlash(rel)] = fmt.Sprintf("%v %s", info.Mode(), text)
-		return err
-	}))
+	list, deep := map[string]string{}, []string{}
+	for _, name := range without {
+		deep = append(deep, "**/"+name)
+	}
+	for e := range testbed.Entries(t, dir, deep...) {
+		list[e.Path] = fmt.Sprintf("%v %s", e.Info.Mode(), e.Text)
+	}
+	delete(list, ".")
 	return list
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -194,16 +193,11 @@ func leaky(t *testing.T) shell {
 // holders returns the files below a directory that contain a text.
 func holders(t *testing.T, dir, text string) (names []string) {
 	t.Helper()
-	noErr(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
+	for e := range testbed.Entries(t, dir) {
+		if e.Info.Mode().IsRegular() && strings.Contains(e.Text, text) {
+			names = append(names, filepath.Join(dir, e.Path))
 		}
-		data, err := os.ReadFile(name)
-		if bytes.Contains(data, []byte(text)) {
-			names = append(names, name)
-		}
-		return err
-	}))
+	}
 	return names
 }
 

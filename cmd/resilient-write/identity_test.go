@@ -7,10 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -424,27 +421,11 @@ func set(node any, at argumentAt, value any) any {
 
 // holding lists the files below a directory whose name or content contains one
 // of the secrets, except those in the quarantine.
-func holding(t *testing.T, dir string, secrets map[string]string) []string {
+func holding(t *testing.T, dir string, secrets map[string]string) (found []string) {
 	t.Helper()
-	var found []string
-	noErr(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && d.Name() == "quarantine" {
-			if err == nil {
-				err = fs.SkipDir
-			}
-			return err
-		}
-		data := []byte(path)
-		if d.Type().IsRegular() {
-			more, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			data = append(data, more...)
-		}
-		found = append(found, tellers(data, path[len(dir):], secrets)...)
-		return nil
-	}))
+	for e := range testbed.Entries(t, dir, ".resilient_write/quarantine") {
+		found = append(found, tellers([]byte(e.Path+e.Text), e.Path, secrets)...)
+	}
 	return found
 }
 

@@ -207,20 +207,14 @@ func (m *mixed) scan() {
 }
 
 func (m *mixed) note() {
-	filepath.WalkDir(m.dir, func(p string, d os.DirEntry, err error) error {
-		rel, _ := filepath.Rel(m.dir, p)
-		if err == nil && d.IsDir() && (rel == ".git" || rel == ".resilient_write") {
-			return filepath.SkipDir
-		}
-		if err == nil && d.Type().IsRegular() {
-			text, _ := os.ReadFile(p)
-			if m.seen[rel] == nil {
-				m.seen[rel] = map[string]bool{}
+	for e := range testbed.Entries(m.t, m.dir, ".git", ".resilient_write") {
+		if e.Info.Mode().IsRegular() {
+			if m.seen[e.Path] == nil {
+				m.seen[e.Path] = map[string]bool{}
 			}
-			m.seen[rel][string(text)] = true
+			m.seen[e.Path][e.Text] = true
 		}
-		return nil
-	})
+	}
 }
 
 func (m *mixed) path() string { return strings.Trim(m.r.name(), "'")[2:] }

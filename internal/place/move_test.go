@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
@@ -19,16 +18,11 @@ import (
 func contentOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || slices.Contains([]string{"waits.json", "left.json"}, d.Name()) {
-			return err
+	for e := range testbed.Entries(t, dir, "waits.json", "left.json") {
+		if !e.Info.IsDir() {
+			out[e.Path] = e.Text
 		}
-		rel, _ := filepath.Rel(dir, p)
-		data, err := os.ReadFile(p)
-		out[rel] = string(data)
-		return err
-	})
-	testbed.NoErr(t, err)
+	}
 	return out
 }
 
