@@ -13,6 +13,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -47,8 +48,7 @@ func rewriteFacts(t *testing.T, dir, ref string, change func(*rw.Draft)) {
 	t.Helper()
 	name := statePath(dir, "quarantine", ref+".json")
 	data := must(os.ReadFile(name))(t)
-	var d rw.Draft
-	noErr(t, json.Unmarshal(data, &d))
+	d := testbed.Decoded[rw.Draft](t, data)
 	change(&d)
 	data, _ = json.Marshal(d)
 	noErr(t, os.WriteFile(name, data, 0o600))

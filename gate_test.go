@@ -211,8 +211,7 @@ func wants(t *testing.T, r rw.SafeWriteResult, want string) {
 func detectedOf(t *testing.T, e *rw.Error) []rw.RiskFinding {
 	t.Helper()
 	data := must(json.Marshal(e.Context["detected"]))(t)
-	var list []rw.RiskFinding
-	noErr(t, json.Unmarshal(data, &list))
+	list := testbed.Decoded[[]rw.RiskFinding](t, data)
 	return list
 }
 

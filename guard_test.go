@@ -368,8 +368,7 @@ func fakeStrikes(t *testing.T, dir string, n, seconds int, newest time.Duration)
 func strikesIn(t *testing.T, dir string) map[string]any {
 	t.Helper()
 	data := must(os.ReadFile(budgetsFile(dir)))(t)
-	var held struct{ Strikes map[string]any }
-	noErr(t, json.Unmarshal(data, &held))
+	held := testbed.Decoded[struct{ Strikes map[string]any }](t, data)
 	return held.Strikes
 }
 

@@ -1061,8 +1061,7 @@ func TestHandoffOverTheWire(t *testing.T) {
 		t.Helper()
 		reply := json.RawMessage(box.Call(background, "rw_"+tool, json.RawMessage(args), nil).Text)
 		noErr(t, spec.ValidateWith(outputs["rw_"+tool], reply), tool, reply)
-		var doc map[string]any
-		noErr(t, json.Unmarshal(reply, &doc))
+		doc := testbed.Decoded[map[string]any](t, reply)
 		return doc
 	}
 	reason := func(doc map[string]any) any {

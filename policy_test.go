@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -704,12 +703,8 @@ func gitWorkspace(t *testing.T, policy string) string {
 	testbed.Needs(t, "git")
 	dir := ramspace(t)
 	writePolicy(t, dir, policy)
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-f", rw.StateDirName + "/policy.yaml"}} {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		require(t, err == nil, "%v: %s", err, out)
-	}
+	gitIn(t, dir, "init", "-q")
+	gitIn(t, dir, "add", "-f", rw.StateDirName+"/policy.yaml")
 	return dir
 }
 

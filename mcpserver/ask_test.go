@@ -25,6 +25,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -410,8 +411,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 	} {
 		asking := rw.WithAsk(ctx, func(context.Context, hook.Call, string) (hook.Answer, error) { return step.answer, step.err })
 		raw, ok := box.Call(asking, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`))
-		var doc map[string]any
-		noErr(t, json.Unmarshal(raw, &doc))
+		doc := testbed.Decoded[map[string]any](t, raw)
 		got := reasonOf(t, map[string]any{"structuredContent": doc})
 		expect(t, got == step.want && ok == (got == "ok"), "step %d: %s", i, raw)
 		equal(t, counter.observed, i, "step : observers were called  times")

@@ -17,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
@@ -57,8 +58,7 @@ func briefServer(t testing.TB, opts *mcpserver.Options) (*server.MCPServer, *rw.
 // is reads a member of a reply.
 func is(t testing.TB, text string, path ...string) any {
 	t.Helper()
-	var v any
-	noErr(t, json.Unmarshal([]byte(text), &v), text)
+	v := testbed.Decoded[any](t, []byte(text), text)
 	for _, name := range path {
 		m, _ := v.(map[string]any)
 		v = m[name]

@@ -283,8 +283,7 @@ func TestDashboardShowsNoSecret(t *testing.T) {
 	for _, text := range []string{message, diff} {
 		expect(t, !strings.Contains(text, key) && !strings.Contains(text, key[4:]) && !strings.Contains(text, b.dir) && !strings.Contains(text, b.token),
 			"it shows too much: %s", text)
-		var v any
-		noErr(t, json.Unmarshal([]byte(text), &v))
+		v := testbed.Decoded[any](t, []byte(text))
 		for _, r := range fmt.Sprint(v) {
 			expect(t, !unicode.In(r, unicode.Cc, unicode.Cf), "%U is in %s", r, text)
 		}

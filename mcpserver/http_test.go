@@ -38,6 +38,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
@@ -1388,8 +1389,7 @@ func TestHTTPSameEnvelopes(t *testing.T) {
 // steady is a reply without what differs from call to call.
 func steady(t *testing.T, doc string) map[string]any {
 	t.Helper()
-	var m map[string]any
-	noErr(t, json.Unmarshal([]byte(doc), &m), doc)
+	m := testbed.Decoded[map[string]any](t, []byte(doc), doc)
 	delete(m, "retry_budget")
 	if c, ok := m["context"].(map[string]any); ok {
 		delete(c, "invocation_id")

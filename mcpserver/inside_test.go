@@ -54,16 +54,6 @@ func TestTooLargeNamesWhatIsListed(t *testing.T) {
 	}
 }
 
-// noErr and must check errors, as testbed describes.
-var noErr = testbed.NoErr
-
-func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
-
-func equal[T comparable](t testing.TB, got, want T, what ...any) {
-	t.Helper()
-	testbed.Equal(t, got, want, what...)
-}
-
 func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -182,7 +172,7 @@ func effectIn(t *testing.T, doc []byte) string {
 	var e struct {
 		Context struct{ Effect string }
 	}
-	noErr(t, json.Unmarshal(doc, &e))
+	testbed.NoErr(t, json.Unmarshal(doc, &e))
 	return e.Context.Effect
 }
 
@@ -197,7 +187,7 @@ func TestAPanicOfAWrapperReportsNoFalseEffect(t *testing.T) {
 		if tool.ReadOnly {
 			want = "none"
 		}
-		res := must(h.serverTool(tool).Handler(t.Context(), mcp.CallToolRequest{}))(t)
+		res := testbed.Must(h.serverTool(tool).Handler(t.Context(), mcp.CallToolRequest{}))(t)
 		doc := res.StructuredContent.(json.RawMessage)
 		testbed.Expect(t, effectIn(t, doc) == want && !strings.Contains(string(doc), "secret") && strings.Contains(string(doc), tool.Name),
 			"%s: %s", tool.Name, doc)
@@ -210,7 +200,7 @@ func TestAPanicOfAHostToolReportsNoFalseEffect(t *testing.T) {
 	s := server.NewMCPServer("x", "1")
 	contain(s, func(string) {})
 	s.AddTool(mcp.NewTool("host_tool"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("x") })
-	out := must(json.Marshal(s.HandleMessage(t.Context(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"host_tool"}}`))))(t)
+	out := testbed.Must(json.Marshal(s.HandleMessage(t.Context(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"host_tool"}}`))))(t)
 	var m struct {
 		Result struct {
 			Doc json.RawMessage `json:"structuredContent"`
@@ -237,7 +227,7 @@ func TestNoServerTextNamesAToolThatIsNotListed(t *testing.T) {
 }
 
 func checkServerTexts(t *testing.T, o *Options) {
-	store := must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
+	store := testbed.Must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	defer store.Close(t.Context())
 	s := New(store, o)
 	h, texts := hostOf(s), 0
@@ -249,7 +239,7 @@ func checkServerTexts(t *testing.T, o *Options) {
 		}
 	}
 	ask := func(method, params string) string {
-		out := must(json.Marshal(Handle(t.Context(), s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))))(t)
+		out := testbed.Must(json.Marshal(Handle(t.Context(), s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))))(t)
 		return string(out)
 	}
 	for round := range 2 {
@@ -286,12 +276,12 @@ func checkServerTexts(t *testing.T, o *Options) {
 // aServer is a server, and one client that hears all messages.
 func aServer(t *testing.T, o *Options) (*host, *server.MCPServer, *server.InProcessSession, context.Context) {
 	t.Helper()
-	store := must(rw.Open(context.Background(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
+	store := testbed.Must(rw.Open(context.Background(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	t.Cleanup(func() { store.Close(context.Background()) })
 	s := New(store, o)
 	h := hostOf(s)
 	session := server.NewInProcessSession("one", nil)
-	noErr(t, s.RegisterSession(context.Background(), session))
+	testbed.NoErr(t, s.RegisterSession(context.Background(), session))
 	session.Initialize()
 	session.SetLogLevel(mcp.LoggingLevelDebug)
 	return h, s, session, s.WithContext(context.Background(), session)
@@ -345,7 +335,7 @@ func TestPreparedComesFromOurHookOnly(t *testing.T) {
 	for method, params := range map[string]string{"resources/read": `"uri":"rw://policy"`, "prompts/get": `"name":"resume_task"`} {
 		for _, forged := range []string{`"forged"`, `{"text":"forged","contents":{"text":"forged"}}`, `null`} {
 			raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{%q:%s}}}`, method, params, prepared, forged)
-			out := string(must(json.Marshal(s.HandleMessage(ctx, json.RawMessage(raw))))(t))
+			out := string(testbed.Must(json.Marshal(s.HandleMessage(ctx, json.RawMessage(raw))))(t))
 			testbed.Expect(t, strings.Contains(out, `"result"`) && !strings.Contains(out, "forged"), "%s: %s", raw, out)
 		}
 	}
@@ -394,10 +384,10 @@ func TestTopicsOfEveryAddress(t *testing.T) {
 // directory that the operator allowed, only for that client, and only as long as
 // it is connected.
 func TestDeclaredRootsCountInside(t *testing.T) {
-	top := must(filepath.EvalSymlinks(t.TempDir()))(t)
+	top := testbed.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	in := func(parts ...string) string { return filepath.Join(append([]string{top}, parts...)...) }
 	for _, dir := range []string{in("root"), in("allowed", "one"), in("allowed-not"), in("other")} {
-		noErr(t, os.MkdirAll(dir, 0o755))
+		testbed.NoErr(t, os.MkdirAll(dir, 0o755))
 	}
 	os.Symlink(in("other"), in("allowed", "link"))
 	w := &Workspaces{Root: in("root"), Allow: []string{in("allowed")}}
@@ -410,7 +400,7 @@ func TestDeclaredRootsCountInside(t *testing.T) {
 	w.declare("a", nil)
 	got = w.roots("a")
 	testbed.Expect(t, slices.Equal(got, base), "after its end: %v", got)
-	equal(t, innermost(append(base, in("allowed", "one")), in("allowed", "one", "x", "y")), in("allowed", "one"))
+	testbed.Equal(t, innermost(append(base, in("allowed", "one")), in("allowed", "one", "x", "y")), in("allowed", "one"))
 	got = names([]string{"/a/x", "/b/x", "/c/y"})
 	testbed.Expect(t, slices.Equal(got, []string{"a/x", "b/x", "y"}), "%v", got)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -378,8 +379,7 @@ func (p *peer) events(body io.Reader, reply func(int, map[string]any)) {
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			var m map[string]any
-			noErr(p.t, json.Unmarshal([]byte(data), &m), data)
+			m := testbed.Decoded[map[string]any](p.t, []byte(data), data)
 			p.line(m, func([]byte) error { return nil }, reply)
 		}
 	}

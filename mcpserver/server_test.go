@@ -377,8 +377,7 @@ func list(t testing.TB, s *server.MCPServer) []mcp.Tool {
 	res, ok := out.(mcp.JSONRPCResponse)
 	require(t, ok, "tools/list: %v", out)
 	data := must(json.Marshal(res.Result))(t)
-	var doc struct{ Tools []mcp.Tool }
-	noErr(t, json.Unmarshal(data, &doc))
+	doc := testbed.Decoded[struct{ Tools []mcp.Tool }](t, data)
 	return doc.Tools
 }
 

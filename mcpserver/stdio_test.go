@@ -330,8 +330,7 @@ func edited(t *testing.T, s *server.MCPServer, path, old, new, encoding, key str
 	}
 	doc := must(json.Marshal(args))(t)
 	text, isError, _ := briefly(t, s, "rw_edit", string(doc))
-	var reply map[string]any
-	noErr(t, json.Unmarshal([]byte(text), &reply))
+	reply := testbed.Decoded[map[string]any](t, []byte(text))
 	return reply, isError
 }
 
@@ -380,8 +379,7 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 		doc := must(json.Marshal(args))(t)
 		text, isError, _ := briefly(t, s, "rw_read", string(doc))
 		expect(t, len(text) <= 26<<10, "a page of %d bytes", len(text))
-		var reply map[string]any
-		noErr(t, json.Unmarshal([]byte(text), &reply))
+		reply := testbed.Decoded[map[string]any](t, []byte(text))
 		return reply, isError
 	}
 	for _, c := range []struct {

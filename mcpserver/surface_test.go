@@ -16,6 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/resilientwrite/resilientwrite/internal/surface"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -269,8 +270,7 @@ const (
 func TestPythonToolsAreASubset(t *testing.T) {
 	mustEqual(t, len(python), 20, "tools")
 	for name, text := range python {
-		var args map[string][]any
-		noErr(t, json.Unmarshal([]byte(text), &args), name)
+		args := testbed.Decoded[map[string][]any](t, []byte(text), name)
 		least := map[string]any{}
 		for arg, values := range args {
 			if arg, must := strings.CutSuffix(arg, "*"); must {
@@ -386,8 +386,7 @@ func TestSchemasAreStrict(t *testing.T) {
 	s := &strict{t, map[string]bool{}}
 	for _, tool := range current(t).Tools {
 		for side, raw := range map[string]json.RawMessage{"input": tool.Input, "output": tool.Output} {
-			var v map[string]any
-			noErr(t, json.Unmarshal(raw, &v))
+			v := testbed.Decoded[map[string]any](t, raw)
 			equal(t, v["type"], "object", tool.Name, ": the ", side, " is no object")
 			s.walk(tool.Name+"/"+side, v, false)
 		}
@@ -438,8 +437,7 @@ func TestValidatorsAgree(t *testing.T) {
 	for _, p := range mcpserver.Presets() {
 		for _, tool := range list(t, mcpserver.New(store, &mcpserver.Options{Tier: p})) {
 			data := must(json.Marshal(tool))(t)
-			var one struct{ InputSchema, OutputSchema json.RawMessage }
-			noErr(t, json.Unmarshal(data, &one))
+			one := testbed.Decoded[struct{ InputSchema, OutputSchema json.RawMessage }](t, data)
 			schemas[fmt.Sprintf("%s %s input", p, tool.Name)] = one.InputSchema
 			if one.OutputSchema != nil {
 				schemas[fmt.Sprintf("%s %s output", p, tool.Name)] = one.OutputSchema

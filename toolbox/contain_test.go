@@ -82,8 +82,7 @@ func TestDescribeReportsTheLimitOfCalls(t *testing.T) {
 	defer store.Close(t.Context())
 	for rate, want := range map[int]int64{0: 1000, 7: 7, -1: 0} {
 		box := New(store, &Options{Replies: FullReplies, CallsPerSecond: rate})
-		var doc struct{ Limits map[string]int64 }
-		testbed.NoErr(t, json.Unmarshal([]byte(box.Call(t.Context(), "rw_describe", nil, nil).Text), &doc))
+		doc := testbed.Decoded[struct{ Limits map[string]int64 }](t, []byte(box.Call(t.Context(), "rw_describe", nil, nil).Text))
 		got, some := doc.Limits["calls_per_second"]
 		testbed.Expect(t, got == want && some == (want > 0) && doc.Limits["calls_at_once"] == 2*want && doc.Limits["path_bytes"] != 0,
 			"%d: %v", rate, doc.Limits)

@@ -19,6 +19,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -106,8 +107,7 @@ func TestSnippetsUseWordsThatExist(t *testing.T) {
 	for _, tool := range mcpserver.Table() {
 		known["rw_"+tool.Name], known["mcp__resilientwrite__rw_"+tool.Name] = true, true
 		for _, schema := range []json.RawMessage{tool.Input, tool.Output} {
-			var doc struct{ Properties map[string]any }
-			noErr(t, json.Unmarshal(schema, &doc))
+			doc := testbed.Decoded[struct{ Properties map[string]any }](t, schema)
 			for name := range doc.Properties {
 				known[name] = true
 			}

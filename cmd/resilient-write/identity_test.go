@@ -55,8 +55,7 @@ func (a *agent) request(method, params string) map[string]any {
 	a.t.Helper()
 	a.last++
 	reply := a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, a.last, method, params))
-	var doc map[string]any
-	noErr(a.t, json.Unmarshal([]byte(reply), &doc), method, " ", reply)
+	doc := testbed.Decoded[map[string]any](a.t, []byte(reply), method, " ", reply)
 	return doc
 }
 
@@ -370,8 +369,7 @@ func (a argumentAt) String() string { return fmt.Sprint([]any(a)...) }
 // nested ones.
 func textArguments(t *testing.T, schema json.RawMessage) (list []argumentAt) {
 	t.Helper()
-	var root map[string]any
-	noErr(t, json.Unmarshal(schema, &root))
+	root := testbed.Decoded[map[string]any](t, schema)
 	var walk func(node map[string]any, at argumentAt)
 	walk = func(node map[string]any, at argumentAt) {
 		for _, kind := range []string{"anyOf", "oneOf", "allOf"} {

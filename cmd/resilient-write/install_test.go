@@ -906,8 +906,7 @@ func decode(t testing.TB, f fence) map[string]any {
 	if f.lang != "json" {
 		return must(clients.Read(clients.Format(f.lang), f.text))(t, f)
 	}
-	var doc map[string]any
-	noErr(t, json.Unmarshal([]byte(f.text), &doc), f)
+	doc := testbed.Decoded[map[string]any](t, []byte(f.text), f)
 	return doc
 }
 

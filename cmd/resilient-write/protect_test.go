@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -233,14 +232,9 @@ func policyWorkspace(t *testing.T, policy string, tracked bool) string {
 	testbed.Needs(t, "git")
 	dir := t.TempDir()
 	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), policy)
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-f", ".resilient_write/policy.yaml"}} {
-		if args[0] == "add" && !tracked {
-			continue
-		}
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		require(t, err == nil, "%v: %s", err, out)
+	shellIn(t, dir, "git init -q")
+	if tracked {
+		shellIn(t, dir, "git add -f .resilient_write/policy.yaml")
 	}
 	return dir
 }

@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,37 +35,17 @@ func (s shell) reportOf(args ...string) string {
 }
 
 // everyFile returns the files of a directory, with their hashes and times.
-func everyFile(t *testing.T, dir string) map[string]string {
+func everyFile(t testing.TB, dir string, without ...string) map[string]string {
 	t.Helper()
-	return must(filesBelow(dir))(t)
-}
-
-// filesBelow is everyFile without the directories of a name.
-func filesBelow(dir string, without ...string) (map[string]string, error) {
 	found := map[string]string{}
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for e := range testbed.Entries(t, dir, without...) {
+		text := e.Info.Mode().String() + e.Info.ModTime().String()
+		if e.Info.Mode().IsRegular() {
+			text += fmt.Sprintf("%x", sha256.Sum256([]byte(e.Text)))
 		}
-		if d.IsDir() && slices.Contains(without, d.Name()) {
-			return fs.SkipDir
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		text := info.Mode().String() + info.ModTime().String()
-		if info.Mode().IsRegular() {
-			data, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			text += fmt.Sprintf("%x", sha256.Sum256(data))
-		}
-		found[name] = text
-		return nil
-	})
-	return found, err
+		found[filepath.Join(dir, e.Path)] = text
+	}
+	return found
 }
 
 func wants(t *testing.T, page string, all ...string) {

@@ -186,9 +186,9 @@ func openSurface(t *testing.T) *servedTools {
 // untouched runs do and checks that it changes no file of the workspace.
 func (s *servedTools) untouched(what string, do func()) {
 	s.t.Helper()
-	before := must(filesBelow(s.dir, ".resilient_write"))(s.t)
+	before := everyFile(s.t, s.dir, ".resilient_write")
 	do()
-	equal(s.t, cmp.Diff(before, must(filesBelow(s.dir, ".resilient_write"))(s.t)), "", what, " changed the workspace")
+	equal(s.t, cmp.Diff(before, everyFile(s.t, s.dir, ".resilient_write")), "", what, " changed the workspace")
 }
 
 // refused calls a tool and checks that it returns the envelope with that

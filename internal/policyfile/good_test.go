@@ -161,8 +161,7 @@ func TestGoodFiles(t *testing.T) {
 func TestSchema(t *testing.T) {
 	text := testbed.Must(os.ReadFile("../../spec/policy.schema.json"))(t)
 	schema := testbed.Must(gojsonschema.NewSchema(gojsonschema.NewBytesLoader(text)))(t)
-	var doc described
-	testbed.NoErr(t, json.Unmarshal(text, &doc))
+	doc := testbed.Decoded[described](t, text)
 	compareSchema(t, policy, doc, "")
 	valid := func(text string) bool {
 		var v any
@@ -209,8 +208,7 @@ func compareSchema(t *testing.T, s *spec, d described, path string) {
 	case s.form == listOf:
 		compareSchema(t, s.item, *d.Items, path)
 	case s.form == families:
-		var item described
-		testbed.NoErr(t, json.Unmarshal(d.AdditionalProperties, &item))
+		item := testbed.Decoded[described](t, d.AdditionalProperties)
 		compareSchema(t, s.item, item, path)
 	case s.form == name && d.Pattern != namePattern:
 		t.Errorf("%s: %s", path, d.Pattern)

@@ -165,8 +165,7 @@ func TestSchemasAreClosed(t *testing.T) {
 		}
 	}
 	for _, raw := range []json.RawMessage{schema.Input(reflect.TypeFor[sample]()), schema.Output(reflect.TypeFor[sample]())} {
-		var v any
-		testbed.NoErr(t, json.Unmarshal(raw, &v))
+		v := testbed.Decoded[any](t, raw)
 		walk(v, "")
 	}
 }

@@ -75,8 +75,7 @@ func list(t testing.TB, s *server.MCPServer) []mcp.Tool {
 	out, ok := s.HandleMessage(context.Background(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)).(mcp.JSONRPCResponse)
 	testbed.Require(t, ok, "tools/list: %v", out)
 	data := testbed.Must(json.Marshal(out.Result))(t)
-	var doc struct{ Tools []mcp.Tool }
-	testbed.NoErr(t, json.Unmarshal(data, &doc))
+	doc := testbed.Decoded[struct{ Tools []mcp.Tool }](t, data)
 	return doc.Tools
 }
 
@@ -99,8 +98,7 @@ func TestPresetsAreAccurate(t *testing.T) {
 		for _, tool := range list(t, mcpserver.New(store, &o)) {
 			info := tools[tool.Name]
 			data := testbed.Must(json.Marshal(tool))(t)
-			var one struct{ InputSchema, OutputSchema json.RawMessage }
-			testbed.NoErr(t, json.Unmarshal(data, &one))
+			one := testbed.Decoded[struct{ InputSchema, OutputSchema json.RawMessage }](t, data)
 			for _, d := range surface.CompareInput(one.InputSchema, info.Input) {
 				long := tool.Name == "rw_read" && d.Address == "schema/encoding/enum" // 27 names, which a refusal lists
 				if d.Class == surface.Breaking && !leftOut.MatchString(d.Address) && !long {

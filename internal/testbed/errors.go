@@ -68,6 +68,13 @@ func MustEqual[T comparable](t testing.TB, got, want T, what ...any) {
 	}
 }
 
+// Decoded returns what a JSON text holds; the test ends if it is none.
+func Decoded[T any](t testing.TB, text []byte, what ...any) (v T) {
+	t.Helper()
+	NoErr(t, json.Unmarshal(text, &v), what...)
+	return v
+}
+
 // Holds reports a failure if a file does not hold a text.
 func Holds(t testing.TB, file, want string, what ...any) {
 	t.Helper()
