@@ -264,9 +264,7 @@ func TestToolsSayHowTheyAreFound(t *testing.T) {
 		limit, ok := tool.Meta.AdditionalFields["anthropic/maxResultSizeChars"].(float64)
 		expect(t, (tool.Name == "rw_read") == (ok && limit >= 24<<10+300), "%s: %v", tool.Name, limit)
 	}
-	for _, word := range []string{"save", "edit file", "restore", "rename", "delete"} {
-		expect(t, strings.Contains(words, word), "nothing is found by %q", word)
-	}
+	testbed.Contains(t, words, "save", "edit file", "restore", "rename", "delete")
 	equal(t, loaded, 5, "tools are loaded at once")
 }
 

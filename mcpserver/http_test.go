@@ -877,8 +877,7 @@ func TestHTTPPlainReplyStaysJSON(t *testing.T) {
 	kind := res.Header.Get("Content-Type")
 	expect(t, kind == "application/json" && strings.Contains(body, `"ok":true`), "%s %s", kind, body)
 	for range 2 {
-		data := stream.next(t)
-		expect(t, strings.Contains(data, "notifications/progress"), "%v", data)
+		testbed.Contains(t, stream.next(t), "notifications/progress")
 	}
 }
 
@@ -969,8 +968,7 @@ func TestHTTPAskWithoutUser(t *testing.T) {
 	asks := s.open(s.inSession(id, 1, "ask", `{}`))
 	asks.next(t)
 	s.do(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", id))
-	data := asks.next(t)
-	expect(t, strings.Contains(data, `"failed":true`), "%v", data)
+	testbed.Contains(t, asks.next(t), `"failed":true`)
 	got = s.result(s.modern(1, "m", "ask", `{}`))
 	expect(t, got["failed"] == true, "a version without questions: %v", got)
 }
@@ -1482,8 +1480,7 @@ func TestHTTPNewStreamTakesOver(t *testing.T) {
 	fresh := s.listen(id)
 	old.waitEnd(t)
 	s.mcp.SendNotificationToAllClients("notifications/note", map[string]any{"n": 1})
-	data := fresh.next(t)
-	expect(t, strings.Contains(data, "notifications/note"), "%v", data)
+	testbed.Contains(t, fresh.next(t), "notifications/note")
 }
 
 // TestHTTPCancel: a session cancels its own calls, by the protocol or by
@@ -1511,8 +1508,7 @@ func TestHTTPCancel(t *testing.T) {
 	await(t, running, "canceled")
 	soon(t, inSession, "the canceled call is answered")
 	release()
-	got := soon(t, alone, "the other call is answered")
-	expect(t, strings.Contains(got, `"ok":true`), "%v", got)
+	testbed.Contains(t, soon(t, alone, "the other call is answered"), `"ok":true`)
 }
 
 // TestHTTPLeavingCancels: a closed connection cancels the call it asked for.

@@ -19,6 +19,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -105,9 +106,7 @@ func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 		}
 	}
 	rest := strings.Join(ours, "\n")
-	for _, want := range []string{"rw_handoff_read", "acknowledge_as", "rw_checkpoint_read", "rw_chunk_status", "rw_tx_commit", "does not speak for the user"} {
-		expect(t, strings.Contains(rest, want), "our part does not say %q:\n%s", want, rest)
-	}
+	testbed.Contains(t, rest, "rw_handoff_read", "acknowledge_as", "rw_checkpoint_read", "rw_chunk_status", "rw_tx_commit", "does not speak for the user")
 	// The archived one can be looked at as well, and nothing was acknowledged.
 	h, err := s.HandoffRead(ctx, handoff.ReadRequest{})
 	require(t, err == nil && len(h.ReadBy) == 0 && len(h.Archives) != 0, "%v %v %v", h.ReadBy, h.Archives, err)
@@ -125,14 +124,12 @@ func TestPromptsWithoutAnything(t *testing.T) {
 	s, dir := storeIn(t, nil)
 	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	for range 5 { // more often than the retry budget
-		text := p.prompt("resume_task", nil)
-		expect(t, strings.Contains(text, "There is no handoff."), "%s", text)
+		testbed.Contains(t, p.prompt("resume_task", nil), "There is no handoff.")
 	}
 	text := p.prompt("recover_refused_write", nil)
 	expect(t, strings.Contains(text, "No refused draft"), "%s", text)
 	noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("no front matter"), 0o644))
-	text = p.prompt("resume_task", nil)
-	expect(t, strings.Contains(text, "cannot be read: missing_front_matter_delimiter"), "%s", text)
+	testbed.Contains(t, p.prompt("resume_task", nil), "cannot be read: missing_front_matter_delimiter")
 	noErr(t, s.Close(ctx))
 	for _, prompt := range mcpserver.Prompts() {
 		result, problem := p.ask("prompts/get", map[string]any{"name": prompt.Name, "arguments": map[string]string{"task_id": "t"}})
@@ -178,8 +175,7 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 		return text
 	}
 	write("what\n"+order+"\n"+secret, body)
-	text := check("hostile text")
-	expect(t, strings.Contains(text, "| end") && strings.Contains(text, "REDACTED"), "%s", text)
+	testbed.Contains(t, check("hostile text"), "| end", "REDACTED")
 	write(strings.Repeat(order+"\n", 5000), strings.Repeat("é"+order+"\n", 40_000))
 	expect(t, strings.Contains(check("a long text"), "cut off here"), "a long text is not marked as cut")
 	// A secret that is cut in two where the search for secrets ends, after
@@ -228,8 +224,7 @@ func TestRecoverARefusedWrite(t *testing.T) {
 	save(t, s, "there.txt", "x")
 	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "there.txt", Content: []byte("y")})
 	require(t, err != nil, "created twice")
-	text := p.prompt("recover_refused_write", nil)
-	expect(t, strings.Contains(text, "there.txt: file_already_exists"), "%s", text)
+	testbed.Contains(t, p.prompt("recover_refused_write", nil), "there.txt: file_already_exists")
 }
 
 // promptsNameTools: every tool that a prompt names is there, and one that is

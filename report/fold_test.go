@@ -42,9 +42,7 @@ func TestOnlyWhatHappenedIsCounted(t *testing.T) {
 	}
 	testbed.Equal(t, cmp.Diff([]string{"kept", "untimed"}, a.Hot(10)), "")
 	page := write(t, &report.Input{Made: made, Activity: a}, same)
-	for _, want := range []string{"Rows 2 to 10: 2 writes of files, 1 write of the store&#39;s own objects. 1 write has no time", ">abort<"} {
-		testbed.Expect(t, strings.Contains(page, want), "the page does not say %q", want)
-	}
+	testbed.Contains(t, page, "Rows 2 to 10: 2 writes of files, 1 write of the store&#39;s own objects. 1 write has no time", ">abort<")
 }
 
 // TestActivityKeepsTheNewest: more rows than fit push out the oldest, and the
@@ -176,7 +174,5 @@ func TestALargeJournalMakesASmallPage(t *testing.T) {
 	page = write(t, in, same)
 	t.Logf("hostile rows: %d bytes", len(page))
 	testbed.Expect(t, len(page) <= 2<<20, "%d bytes for hostile rows", len(page))
-	for _, want := range []string{"9,980 more files not shown.", "900 more problems not shown.", "950 more of the rows that were looked at are not shown.", "10 more files whose versions are not shown."} {
-		testbed.Expect(t, strings.Contains(page, want), "the page does not say %q", want)
-	}
+	testbed.Contains(t, page, "9,980 more files not shown.", "900 more problems not shown.", "950 more of the rows that were looked at are not shown.", "10 more files whose versions are not shown.")
 }

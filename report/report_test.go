@@ -261,9 +261,7 @@ func TestThePageAsksForNothing(t *testing.T) {
 func TestEmptyStates(t *testing.T) {
 	page := write(t, &report.Input{Made: made}, same)
 	outline(t, page)
-	for _, want := range []string{"No rows.", "Nothing was written in this time.", "No file was written.", "There was no session.", "No call was refused.", "There is no file to show versions of.", "The journal has no rows.", "found nothing wrong"} {
-		testbed.Expect(t, strings.Contains(page, want), "the empty page does not say %q", want)
-	}
+	testbed.Contains(t, page, "No rows.", "Nothing was written in this time.", "No file was written.", "There was no session.", "No call was refused.", "There is no file to show versions of.", "The journal has no rows.", "found nothing wrong")
 	testbed.Expect(t, !strings.Contains(page, `class="chart"`) && !strings.Contains(page, "NaN") && !strings.Contains(page, "Inf"),
 		"the empty page draws a chart, or what is no number")
 	in := &report.Input{Made: made, Refused: report.Refused{
@@ -272,9 +270,7 @@ func TestEmptyStates(t *testing.T) {
 	}}
 	page = write(t, in, same)
 	outline(t, page)
-	for _, want := range []string{"1 refused call<", "risk_blocked", "No file was written.", `class="chart"`} {
-		testbed.Expect(t, strings.Contains(page, want), "the page of refusals does not say %q", want)
-	}
+	testbed.Contains(t, page, "1 refused call<", "risk_blocked", "No file was written.", `class="chart"`)
 	testbed.Expect(t, !strings.Contains(page, "NaN") && !strings.Contains(page, "Inf"), "the page of refusals draws what is no number")
 	in.Refused.Recent, in.Refused.From = nil, 5001
 	if page = write(t, in, same); !strings.Contains(page, "begin at row 5,001; the counts are of all rows.") {
@@ -296,9 +292,7 @@ func TestWhatPeopleAskComesFirst(t *testing.T) {
 		at += next
 	}
 	page = write(t, &report.Input{Made: made, Overview: &report.Overview{}}, same)
-	for _, want := range []string{"No file was changed.", "No call was refused.", "Nothing."} {
-		testbed.Expect(t, strings.Contains(page, want), "no %q", want)
-	}
+	testbed.Contains(t, page, "No file was changed.", "No call was refused.", "Nothing.")
 	if page = write(t, &report.Input{Made: made}, same); strings.Contains(page, "At a glance") {
 		t.Error("answers to nothing")
 	}

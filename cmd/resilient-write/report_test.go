@@ -48,13 +48,6 @@ func everyFile(t testing.TB, dir string, without ...string) map[string]string {
 	return found
 }
 
-func wants(t *testing.T, page string, all ...string) {
-	t.Helper()
-	for _, want := range all {
-		expect(t, strings.Contains(page, want), "the page does not hold %q", want)
-	}
-}
-
 // TestReportBesideAWriter: a report is made while another program writes, and waits
 // for no process.
 func TestReportBesideAWriter(t *testing.T) {
@@ -63,7 +56,7 @@ func TestReportBesideAWriter(t *testing.T) {
 	defer store.Close(context.Background())
 	for _, name := range []string{"one.txt", "two.txt"} {
 		must(store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: name, Content: []byte("x\n")}))(t)
-		wants(t, s.reportOf(), name, "found nothing wrong")
+		testbed.Contains(t, s.reportOf(), name, "found nothing wrong")
 	}
 }
 

@@ -81,9 +81,7 @@ func TestOverview(t *testing.T) {
 	}
 	o := seen(t, dir, overview.Request{})
 	text := fmt.Sprintf("%+v", *o)
-	for _, want := range []string{"conf.env", "what looks like a secret: api_key", "a refused draft of conf.env", "pieces, chunks: 1", "an open transaction: " + tx.TxID, "the handoff of shop, blocked; question 1 of 1: which currency?", "draft get draft_"} {
-		testbed.Expect(t, strings.Contains(text, want), "no %q in %s", want, text)
-	}
+	testbed.Contains(t, text, "conf.env", "what looks like a secret: api_key", "a refused draft of conf.env", "pieces, chunks: 1", "an open transaction: "+tx.TxID, "the handoff of shop, blocked; question 1 of 1: which currency?", "draft get draft_")
 	testbed.Expect(t, !strings.Contains(text, key) && !strings.Contains(text, dir), "it shows too much: %s", text)
 	testbed.Expect(t, len(o.Refused) == 2 && o.Refused[0].Path == "b.txt" && o.Refused[0].Why != "", "refused: %+v", o.Refused)
 	var rows []string

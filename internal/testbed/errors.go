@@ -68,6 +68,14 @@ func MustEqual[T comparable](t testing.TB, got, want T, what ...any) {
 	}
 }
 
+// Contains reports each of the parts that a text does not contain.
+func Contains(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		Expect(t, strings.Contains(text, part), "no %q in %s", part, text)
+	}
+}
+
 // Decoded returns what a JSON text holds; the test ends if it is none.
 func Decoded[T any](t testing.TB, text []byte, what ...any) (v T) {
 	t.Helper()
