@@ -44,7 +44,7 @@ func (s *seen) all() []rw.Receipt {
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		require(t, !time.Now().After(end), "%v", "never: "+what)
+		require(t, !time.Now().After(end), "never: %s", what)
 	}
 }
 

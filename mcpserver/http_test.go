@@ -285,7 +285,7 @@ type eventStream struct {
 func (s *site) open(r *http.Request) *eventStream {
 	s.t.Helper()
 	e, problem := s.tryOpen(r)
-	require(s.t, e != nil, "%v", "no stream: "+problem)
+	require(s.t, e != nil, "no stream: %s", problem)
 	return e
 }
 
@@ -343,7 +343,7 @@ func (s *site) listen(session string) *eventStream {
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
-		require(t, !time.Now().After(end), "%v", "not in time: "+what)
+		require(t, !time.Now().After(end), "not in time: %s", what)
 	}
 }
 

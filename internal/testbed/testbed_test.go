@@ -1,6 +1,7 @@
 package testbed_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -100,5 +101,21 @@ func TestLinearTargetsAreRun(t *testing.T) {
 	}
 	if linear < 20 {
 		t.Errorf("only %d targets count work", linear)
+	}
+}
+
+// TestEntries: files, directories and links are there with what they hold, without the
+// paths that are left out; a directory that does not exist is empty.
+func TestEntries(t *testing.T) {
+	dir := t.TempDir()
+	testbed.Plant(t, dir, 0o755, map[string]string{"a": "one", "d/b": "two", "out/c": "three", "d/out/e": "four", "d/f/no": "five"})
+	testbed.NoErr(t, os.Symlink("a", filepath.Join(dir, "link")))
+	var got []string
+	for e := range testbed.Entries(t, dir, "out", "**/no") {
+		got = append(got, fmt.Sprint(e.Path, " ", e.Info.Mode().Type(), " ", e.Text))
+	}
+	testbed.Equal(t, strings.Join(got, ","), ". d--------- ,a ---------- one,d d--------- ,d/b ---------- two,d/f d--------- ,d/out d--------- ,d/out/e ---------- four,link L--------- a")
+	for e := range testbed.Entries(t, filepath.Join(dir, "none")) {
+		t.Errorf("%+v", e)
 	}
 }

@@ -30,7 +30,7 @@ func full() bool { return os.Getenv("RW_RELEASE") == "all" }
 // if everything must be.
 func notRun(t *testing.T, why string) {
 	t.Helper()
-	testbed.Require(t, !full(), "%v", "NOT RUN: "+why)
+	testbed.Require(t, !full(), "NOT RUN: %s", why)
 	t.Skip("NOT RUN: " + why)
 }
 
