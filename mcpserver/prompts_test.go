@@ -126,8 +126,7 @@ func TestPromptsWithoutAnything(t *testing.T) {
 	for range 5 { // more often than the retry budget
 		testbed.Contains(t, p.prompt("resume_task", nil), "There is no handoff.")
 	}
-	text := p.prompt("recover_refused_write", nil)
-	expect(t, strings.Contains(text, "No refused draft"), "%s", text)
+	testbed.Contains(t, p.prompt("recover_refused_write", nil), "No refused draft")
 	noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("no front matter"), 0o644))
 	testbed.Contains(t, p.prompt("resume_task", nil), "cannot be read: missing_front_matter_delimiter")
 	noErr(t, s.Close(ctx))

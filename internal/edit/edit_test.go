@@ -226,9 +226,7 @@ func TestMatchesOfEditsAreBounded(t *testing.T) {
 		if name != "UTF-8" {
 			most = 13
 		}
-		if !ok || f.Reason != TooMuchWork || f.Edit < 10 || f.Edit > most+1 {
-			t.Errorf("%s: %v", name, err)
-		}
+		testbed.Expect(t, ok && f.Reason == TooMuchWork && f.Edit >= 10 && f.Edit <= most+1, "%s: %v", name, err)
 	}
 }
 

@@ -181,9 +181,8 @@ func TestFlushesOfAllTogether(t *testing.T) {
 				if w == 0 {
 					x.err = errors.New("bad")
 				}
-				if err := q.doFor(w < 8, []fsx.Syncer{x}); err != x.err {
-					t.Errorf("%v, want %v", err, x.err)
-				}
+				err := q.doFor(w < 8, []fsx.Syncer{x})
+				testbed.Expect(t, err == x.err, "%v, want %v", err, x.err)
 			})
 		}
 		wg.Wait()
@@ -217,9 +216,8 @@ func TestBriefCommits(t *testing.T) {
 		{[]*Mutation{small}, 1 << 20, false, false},
 	} {
 		commit := &Commit{s: &Engine{}, judge: verifying{yes: c.verify}, Muts: c.muts, Expects: c.expects}
-		if got := commit.brief(); got != c.want {
-			t.Errorf("%d: %v", i, got)
-		}
+		got := commit.brief()
+		testbed.Expect(t, got == c.want, "%d: %v", i, got)
 	}
 }
 

@@ -206,16 +206,14 @@ func TestExpectedRowsShareAFlush(t *testing.T) {
 			for i := range c.come {
 				wg.Go(func() {
 					time.Sleep(time.Duration(i) * 100 * time.Microsecond)
-					if err := write(l, fmt.Sprint(i), true); err != nil {
-						t.Error(err)
-					}
+					err := write(l, fmt.Sprint(i), true)
+					testbed.Expect(t, err == nil, "%v", err)
 				})
 			}
 			wg.Wait()
 			took, flushes := time.Since(began), slow.flushes.Load()-flushed
-			if took < c.least || took > c.least+300*time.Microsecond || flushes != 1 {
-				t.Errorf("%d of %d came: %v, %d flushes", c.come, c.expected, took, flushes)
-			}
+			testbed.Expect(t, took >= c.least && took <= c.least+300*time.Microsecond && flushes == 1,
+				"%d of %d came: %v, %d flushes", c.come, c.expected, took, flushes)
 		}
 	})
 }

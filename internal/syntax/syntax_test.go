@@ -110,9 +110,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	} {
 		for i, text := range texts {
 			for _, p := range Check(format, []byte(text)).Problems {
-				if len(p.Message) > 600 {
-					t.Errorf("%s, text %d: a message of %d bytes: %.200s", format, i, len(p.Message), p.Message)
-				}
+				testbed.Expect(t, len(p.Message) <= 600, "%s, text %d: a message of %d bytes: %.200s", format, i, len(p.Message), p.Message)
 			}
 		}
 	}
