@@ -27,8 +27,9 @@ var floor = Cost{Steps: 2000, Objects: 2000, Bytes: 512 << 10}
 // that only one of the sizes exceeds makes one step, not a curve.
 //
 // Loops that neither count nor allocate have a limit of processor time: perByte is the
-// maximum time per byte, and the largest input may take ten times as long. Under the
-// race detector, which changes the counts, do runs once.
+// maximum time per byte, and the largest input may take ten times as long. The least time of
+// several runs counts: another load of the machine makes some of them slower. Under the race
+// detector, which changes the counts, do runs once.
 func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n int) (steps int)) {
 	t.Helper()
 	do(n) // tables that are made once
@@ -37,21 +38,35 @@ func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n i
 	}
 	for _, size := range []int{n, 2 * n} {
 		var runs [3]Cost
+		var took [3]time.Duration
 		measure := func(times int) string {
 			for i := range runs {
 				for range times {
-					end := Within(t, 10*(time.Duration(size<<i)*perByte+5*time.Millisecond), what)
+					began := processorTime()
 					runs[i] = runs[i].least(costOf(func() int { return do(size << i) }))
-					end()
+					if used := processorTime() - began; took[i] == 0 || used < took[i] {
+						took[i] = used
+					}
 				}
 			}
 			return tooMuch(runs)
 		}
+		late := func(slow float64) bool {
+			for i, used := range took {
+				if used > time.Duration(slow*float64(10*(time.Duration(size<<i)*perByte+5*time.Millisecond))) {
+					return true
+				}
+			}
+			return false
+		}
 		// Other goroutines that allocate can only increase a count, so the minimum of
 		// several runs is used.
 		unit := measure(1)
-		if unit != "" {
+		if unit != "" || late(slowness()) {
 			unit = measure(4)
+		}
+		if late(slowness()) && late(slownessNow()) {
+			t.Errorf("%s took %v of processor time for %d bytes and twice and four times as many", what, took, size)
 		}
 		if unit == "" {
 			return

@@ -59,6 +59,23 @@ func TestLinearSeesWhatIsNot(t *testing.T) {
 	}
 }
 
+// TestLinearLeavesOutSlowRuns: runs that take more processor time than they need, as when
+// the machine has other work, are not the ones that count.
+func TestLinearLeavesOutSlowRuns(t *testing.T) {
+	runs, c := 0, &complaints{TB: t}
+	Linear(c, "disturbed", 4<<10, time.Nanosecond, func(n int) int {
+		if runs++; runs%3 == 2 {
+			for began := processorTime(); processorTime()-began < time.Duration(100*slowness())*time.Millisecond; {
+				sum++
+			}
+		}
+		return n
+	})
+	if c.n > 0 || runs < 4 {
+		t.Errorf("%d complaints of %d runs", c.n, runs)
+	}
+}
+
 var (
 	sink *int
 	sum  int
