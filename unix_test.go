@@ -558,7 +558,7 @@ func freeBytes(t *testing.T, dir string) int64 {
 	t.Helper()
 	var st unix.Statfs_t
 	noErr(t, unix.Statfs(dir, &st))
-	return int64(st.Bavail) * st.Bsize
+	return int64(st.Bavail) * int64(st.Bsize)
 }
 
 func reserveBytes(dir string) int64 {

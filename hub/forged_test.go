@@ -118,8 +118,8 @@ var forgeries = []struct {
 		x.edit(x.key(x.a), map[string]any{"store": x.state(x.a).Store})
 	}, false},
 	{"a head of another version", func(x *scene) { x.edit(x.key(x.a), map[string]any{"version": 2}) }, false},
-	{"a head beyond the journal, without a hash", func(x *scene) { x.edit(x.key(x.a), map[string]any{"seq": 1 << 40, "chain": ""}) }, false},
-	{"a head beyond the journal", func(x *scene) { x.edit(x.key(x.a), map[string]any{"seq": 1 << 40}) }, false},
+	{"a head beyond the journal, without a hash", func(x *scene) { x.edit(x.key(x.a), map[string]any{"seq": uint64(1 << 40), "chain": ""}) }, false},
+	{"a head beyond the journal", func(x *scene) { x.edit(x.key(x.a), map[string]any{"seq": uint64(1 << 40)}) }, false},
 	{"a head that leads to no slice", func(x *scene) { x.edit(x.key(x.a), map[string]any{"slice": sliceKey("x", "y", 1, 2)}) }, false},
 	{"a head that leads out of the hub", func(x *scene) { x.edit(x.key(x.a), map[string]any{"slice": "../../x"}) }, false},
 	{"a head without members", func(x *scene) { x.data[x.key(x.a)] = []byte("{}") }, false},

@@ -113,7 +113,7 @@ func TestHostileTimesDrawNoNonsense(t *testing.T) {
 		r.Bytes = math.MaxInt64 - int64(i)
 		a.Add(r)
 	}
-	in := &report.Input{Made: made, Activity: a, Totals: report.Totals{Writes: math.MaxInt64, Bytes: math.MinInt64, PerMinute: math.Inf(1), First: "x", Last: "9999-12-31T23:59:59Z"}}
+	in := &report.Input{Made: made, Activity: a, Totals: report.Totals{Writes: math.MaxInt, Bytes: math.MinInt64, PerMinute: math.Inf(1), First: "x", Last: "9999-12-31T23:59:59Z"}}
 	page := write(t, in, same)
 	outline(t, page)
 	testbed.Expect(t, !strings.Contains(page, "NaN") && len(page) <= 200<<10, "%d bytes", len(page))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -223,7 +224,7 @@ func TestOwnPatternsLookAtTheContext(t *testing.T) {
 		if testbed.RaceDetector && name != "Stream" {
 			continue
 		}
-		all := &looks{Context: context.Background(), end: 1 << 40}
+		all := &looks{Context: context.Background(), end: math.MaxInt}
 		whole := worked(s, func() { scan(Options{Context: all}) })
 		testbed.Expect(t, all.n*lookEvery >= rereads*len(b), "%s: %d looks for %d bytes read", name, all.n, whole)
 		ctx := &looks{Context: context.Background(), end: 100}
