@@ -278,7 +278,7 @@ func (m *Mutation) composeFinal(ctx context.Context, c *Commit) error {
 		return nil
 	}
 	if m.Source != nil {
-		m.composeMove(c.s)
+		m.composeMove()
 		return nil
 	}
 	if err := m.reviseContent(ctx, c.s.Opts.MaxContentBytes); err != nil {

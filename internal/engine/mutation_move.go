@@ -22,7 +22,7 @@ func (m *Mutation) judgeMove() error {
 }
 
 // composeMove takes what is known of the old name over to the new one.
-func (m *Mutation) composeMove(s *Engine) {
+func (m *Mutation) composeMove() {
 	was := m.Source.Prev
 	m.Final, m.SHA, m.Size, m.stageSHA = FileBody(was.File, was.Stat.Size), was.SHA, was.Stat.Size, was.SHA
 	m.Mode, m.traits, m.midState = was.Stat.Mode, was.Traits, was.hash.State()

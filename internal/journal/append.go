@@ -367,7 +367,7 @@ func (l *Log) stillThere() error {
 	// The rows that are known are in the new file as well: reading
 	// continues after the last of them.
 	l.pos = Pos{Segment: seg, Seq: at.Seq, Chain: at.Chain}
-	_, err = lines(l.file, 0, l.alloc, func(r row) error {
+	err = lines(l.file, 0, l.alloc, func(r row) error {
 		seq, ok := seqOf(r.line)
 		if ok && seq > at.Seq {
 			return errStop

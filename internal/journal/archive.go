@@ -164,7 +164,7 @@ func (l *Log) Facts(first uint64) (SegmentFacts, error) {
 		return out, err
 	}
 	out.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	_, err = lines(f, 0, st.Size, func(r row) error {
+	err = lines(f, 0, st.Size, func(r row) error {
 		if rec, ok := decode(r.line); ok && rec.Seq > out.Last {
 			out.Last = rec.Seq
 			out.Rows++

@@ -140,7 +140,7 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 		return err
 	}
 	first, at := true, int64(0) // at: after the last row
-	_, err = lines(f, 0, end, func(r row) error {
+	err = lines(f, 0, end, func(r row) error {
 		rec, ok := l.whole(r.line)
 		if !ok {
 			return nil // judged with the bytes around it

@@ -204,7 +204,7 @@ var errLookAgain = errors.New("journal: a hole is to be looked at again")
 // the hole then.
 func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenReport) error {
 	bad := 0
-	_, err := lines(l.file, l.pos.Offset, to, func(r row) error {
+	err := lines(l.file, l.pos.Offset, to, func(r row) error {
 		rec, ok := l.skimmed(&l.reader, r.line)
 		if !ok || rec.Seq <= l.pos.Seq || l.tooFar(rec.Seq) || limit > 0 && rec.Seq >= limit {
 			bad++

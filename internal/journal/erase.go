@@ -100,7 +100,7 @@ type masking struct {
 func (m *masking) run() error {
 	at := int64(0) // after the last row
 	end := int64(len(m.in))
-	_, err := lines(bytes.NewReader(m.in), 0, end, func(r row) error {
+	err := lines(bytes.NewReader(m.in), 0, end, func(r row) error {
 		rec, ok := decode(r.line)
 		if !ok {
 			return nil

@@ -48,17 +48,17 @@ type row struct {
 }
 
 // lines calls fn for every line of f from offset from to offset to that ends
-// in a newline and holds more than NULs, whether it is a record or not. It
-// returns the offset after the last complete line.
-func lines(f io.ReaderAt, from, to int64, fn func(row) error) (int64, error) {
-	end, err := linesBy(f, from, to, 64<<10, fn)
+// in a newline and holds more than NULs, whether it is a record or not.
+func lines(f io.ReaderAt, from, to int64, fn func(row) error) error {
+	_, err := linesBy(f, from, to, 64<<10, fn)
 	if err == errStop {
 		err = nil
 	}
-	return end, err
+	return err
 }
 
-// linesBy is lines that reads block bytes at a time, and returns errStop too.
+// linesBy is lines that reads block bytes at a time. It returns the offset after the last
+// complete line, and errStop too.
 func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int64, error) {
 	lent := borrow(block)
 	defer lending.Put(lent)

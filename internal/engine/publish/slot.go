@@ -252,11 +252,10 @@ func makeEntry(dir fsx.Dir, name, target string) (st fsx.Stat, err error) {
 	return f.Stat()
 }
 
-// Close removes the slots that were not used.
+// Close removes the slots that were not used. None are made any more after [Slots.Wait].
 func (s *Slots) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wait()
 	for _, name := range s.free {
 		s.Dir.Remove(name)
 	}
