@@ -968,7 +968,9 @@ func txBeside(op rw.TxOp) func(s *rw.Store) error {
 
 // TestEditorSweep: an editor saves a file in each way before each operation of each
 // verb. The saved content is under its name afterwards, or it is kept as a version;
-// after a move, it is a file of the workspace.
+// after a move, it is a file of the workspace. Every run visits the operations that rename
+// the file, when the call has looked at it for the last time: there are few, also in a
+// roll-back.
 func TestEditorSweep(t *testing.T) {
 	step := txStep()
 	for i, level := range allLevels {
@@ -980,6 +982,8 @@ func TestEditorSweep(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s", x.name, how, level), func(t *testing.T) {
 					t.Parallel()
 					x.besideOne(t, level, how, 0)
+					for n := -1; x.besideOne(t, level, how, n); n-- {
+					}
 					for n := (phase(step) + i) % step; x.besideOne(t, level, how, n); n += step {
 					}
 				})
@@ -988,8 +992,8 @@ func TestEditorSweep(t *testing.T) {
 	}
 }
 
-// besideOne lets the editor save before operation n; false when the call has
-// fewer.
+// besideOne lets the editor save before operation n, or with -n before the nth one that
+// renames its file; false when the call has fewer.
 func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n int) bool {
 	t.Helper()
 	x.guarded = x.guarded && slices.Contains([]string{"exchanges", "rewrites", "appends"}, how)
@@ -1010,17 +1014,20 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	}
 	before, _ := editor.Lstat(x.path)
 	var mu sync.Mutex // a store also works after its replies
-	saved, reached, blocked, count := "", false, false, 0
+	saved, reached, blocked, count, renames := "", false, false, 0, 0
 	fs.Before(func(op simfs.Op) {
 		mu.Lock()
 		defer mu.Unlock()
+		if publishes(op, x.path) {
+			renames++
+		}
 		if x.fails != "" && !blocked && publishes(op, x.fails) {
 			blocked = true
 			f, _ := editor.Open("bad.txt", fsx.Write|fsx.Create, 0o644)
 			f.WriteAt([]byte("in the way\n"), 0)
 			f.Close()
 		}
-		if count == n {
+		if count == n || renames == -n && !reached && n < 0 {
 			reached = true
 			if how == throughOpenFile {
 				saved = saveThrough(open)
