@@ -48,14 +48,15 @@ var (
 	limit = flag.Duration("limit", 10*time.Minute, "limit for one run of the tests; a mutant that exceeds it is caught")
 )
 
-// TestMutants checks that every mutant finds its place and leaves a file that parses
-// and, with -judge, that the sweeps catch it.
+// TestMutants checks that every mutant finds its place and its tests and leaves a file that
+// parses and, with -judge, that the sweeps catch it.
 func TestMutants(t *testing.T) {
-	r := runner{root: testbed.Must(filepath.Abs("../.."))(t), dir: t.TempDir(), clean: map[mutant]string{}, passed: map[string]bool{}}
+	r := runner{root: testbed.Must(filepath.Abs("../.."))(t), dir: t.TempDir(), clean: map[mutant]string{}, passed: map[string]bool{}, tests: map[string]string{}}
 	for _, m := range mutants {
 		t.Run(fmt.Sprint(m.Point, " ", m.Fault), func(t *testing.T) {
 			src := testbed.Must(m.apply(r.root))(t)
 			testbed.Must(parser.ParseFile(token.NewFileSet(), m.File, src, 0))(t)
+			r.findsTests(t, m)
 			if *judge {
 				t.Log("caught by", testbed.Must(r.judge(m))(t))
 			}
@@ -63,11 +64,33 @@ func TestMutants(t *testing.T) {
 	}
 }
 
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+
+// findsTests checks that each alternative of Run selects a test: a test that was renamed
+// would not run.
+func (r *runner) findsTests(t *testing.T, m mutant) {
+	if r.tests[m.Dir] == "" {
+		for _, file := range testbed.Must(filepath.Glob(filepath.Join(r.root, m.Dir, "*_test.go")))(t) {
+			for _, found := range testFunc.FindAllSubmatch(testbed.Must(os.ReadFile(file))(t), -1) {
+				r.tests[m.Dir] += string(found[1]) + "\n"
+			}
+		}
+	}
+	for one := range strings.SplitSeq(m.pattern(), "|") {
+		top, _, _ := strings.Cut(one, "/")
+		testbed.Expect(t, regexp.MustCompile("(?m)"+top).MatchString(r.tests[m.Dir]), "%s selects no test", one)
+	}
+}
+
+// pattern selects the tests that find the mutant.
+func (m mutant) pattern() string { return cmp.Or(m.Run, "Sweep") }
+
 // runner compiles and runs tests.
 type runner struct {
 	root, dir string
 	clean     map[mutant]string // test programs without a mutant
 	passed    map[string]bool   // runs of them that passed
+	tests     map[string]string // the tests of each package, one a line
 }
 
 // efforts are the settings of the sweeps, which are tried one after the other: in a
@@ -80,7 +103,7 @@ func (r *runner) judge(m mutant) (caught string, err error) {
 	if err != nil {
 		return "", err
 	}
-	pattern := cmp.Or(m.Run, "Sweep")
+	pattern := m.pattern()
 	for _, effort := range efforts {
 		failed, err := r.run(m, bin, pattern, effort)
 		if err == nil {
