@@ -853,8 +853,6 @@ func TestDeepCheckBesideWriters(t *testing.T) {
 	}()
 	for range 5 {
 		r := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
-		if len(r.Problems) != 1 || r.Problems[0].Code != "file_differs" || r.Problems[0].Path != "f7" {
-			t.Errorf("%+v", r.Problems)
-		}
+		expect(t, len(r.Problems) == 1 && r.Problems[0].Code == "file_differs" && r.Problems[0].Path == "f7", "%+v", r.Problems)
 	}
 }
