@@ -761,6 +761,26 @@ func TestBlame(t *testing.T) {
 	expect(t, errorOf(s.Blame(background, around.BlameRequest{Path: "none.txt"})) != nil, "a file that is not there")
 }
 
+// TestUndoAfterAnUndoneGroup: a row can be undone although a scan recorded a change after it,
+// if that was undone. Otherwise the refusal names the group, and only one that exists.
+func TestUndoAfterAnUndoneGroup(t *testing.T) {
+	s, dir := quick(t, nil)
+	path := filepath.Join(dir, "a.txt")
+	write(t, s, "a.txt", "zero\n", rw.ModeCreate)
+	one := write(t, s, "a.txt", "one\n", rw.ModeOverwrite).JournalSeq
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	noErr(t, os.WriteFile(path, []byte("outside\n"), 0o644))
+	group := must(s.Scan(background, around.ScanRequest{}))(t).Group
+	err := errorOf(s.Undo(background, rw.UndoRequest{Row: one}))
+	expect(t, errors.Is(err, rw.ErrChangedOutside) && strings.Contains(rw.AsError("", err).Hint, group+" first"), "%v: %s", err, rw.AsError("", err).Hint)
+	must(s.Undo(background, rw.UndoRequest{Group: group}))(t)
+	must(s.Undo(background, rw.UndoRequest{Row: one}))(t)
+	fileIs(t, dir, "a.txt", "zero\n")
+	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
+	err = errorOf(s.Undo(background, rw.UndoRequest{Row: one}))
+	expect(t, errors.Is(err, rw.ErrChangedOutside) && !strings.Contains(rw.AsError("", err).Hint, "obs_"), "%v: %s", err, rw.AsError("", err).Hint)
+}
+
 // TestSessionOfAContext: a host that knows the connection of a call sets it once, for
 // every verb; the value in the request takes precedence.
 func TestSessionOfAContext(t *testing.T) {

@@ -184,15 +184,34 @@ func withoutIdle(files []*undoing, dirs []journal.Mutation) []*undoing {
 	})
 }
 
+// changedSince returns the error of a file whose newest row is not one of those that are
+// undone. same reports that the row undid whatever came after these.
+func (l *Layer) changedSince(f *undoing, seq uint64) (same bool, e *fault.Fault) {
+	e = fault.New(fault.ChangedOutside).With("version", seq).Hintf("row %d changed the file since; undo that first, or restore the version you want", seq)
+	rec, err := l.Log.Find(seq)
+	if err != nil {
+		return false, e
+	}
+	if rec.Kind == journal.KindObserved {
+		e.Hintf("row %d, which a scan recorded, changed the file since; undo its group %s first, or restore the version you want", seq, observe.GroupID(seq))
+	}
+	return slices.ContainsFunc(rec.Muts, func(m journal.Mutation) bool {
+		return m.Identity() == f.path && m.Op == "undo" && m.SHA256 == f.newest.SHA256 && m.Link() == f.newest.Link()
+	}), e
+}
+
 // undoOne returns the mutation that restores one file. For a file of a group its hash
-// decides whether it was changed since, otherwise its newest row.
+// decides whether it was changed since, otherwise its newest row: a change that was undone
+// again is none.
 func (l *Layer) undoOne(c *engine.Commit, f *undoing, group bool, git *observe.Git, take Take) (*engine.Mutation, error) {
 	last, err := l.LastRow(f.path)
 	if err != nil {
 		return nil, err
 	}
 	if !group && last.Seq != f.seq || f.broken {
-		return nil, fault.New(fault.ChangedOutside).With("version", last.Seq).Hintf("row %d changed the file since; undo that first (what a scan recorded: the group obs_%d), or restore the version you want", last.Seq, last.Seq)
+		if same, e := l.changedSince(f, last.Seq); !same || f.broken {
+			return nil, e
+		}
 	}
 	m := restored("undo", f.path, f.newest.SHA256, f.newest.Link())
 	v := version{sha: f.oldest.PrevSHA256, size: f.oldest.PrevBytes, recorded: f.oldest.Mode}
