@@ -954,6 +954,23 @@ func TestScannedEarly(t *testing.T) {
 	}
 }
 
+// TestAdviceIsNotLost: a call that hands its files over to be settled warns of a secret,
+// also if they are closed at once.
+func TestAdviceIsNotLost(t *testing.T) {
+	t.Parallel()
+	line := "a line of ordinary words that say nothing\n"
+	text := strings.Repeat(line, 512<<10/len(line)) + "key " + awsID(11) + "\n"
+	for _, level := range []rw.SyncLevel{rw.SyncOff, rw.SyncJournal} {
+		s := open(t, workspace(t), &rw.Options{Sync: level})
+		for i := range 34 { // of which each sixteenth begins the settlement
+			path := fmt.Sprint(i, ".txt")
+			passes(t, s, put(path, line, rw.ModeCreate))
+			r := must(s.SafeWrite(background, put(path, fmt.Sprint(i, text), rw.ModeOverwrite)))(t)
+			expect(t, strings.Contains(reasons(r.Warnings), "risk_"), "%s %d: %q", level, i, reasons(r.Warnings))
+		}
+	}
+}
+
 // information is a text that scores high by findings of confidence info and by
 // its size alone: mail addresses, blobs, masked prefixes, invisible characters.
 func information() string {

@@ -292,8 +292,8 @@ func closeAll[T io.Closer](list []T) {
 	}
 }
 
-// settler settles commits after their callers were answered, at the level
-// journal. Its goroutine runs only while there is something to do, and Close
+// settler settles commits after their callers were answered, at the levels journal and
+// off. Its goroutine runs only while there is something to do, and Close
 // waits for it.
 type settler struct {
 	s     *Engine
@@ -339,12 +339,15 @@ func (b *settler) add(t *settlement) error {
 	}
 	b.queue = append(b.queue, t)
 	b.added++
+	if b.s.Opts.Sync == SyncOff {
+		t.paths = nil
+	}
 	for _, p := range t.paths {
 		b.paths[p]++
 	}
 	switch {
 	case b.s.TestHooks.Manual:
-	case len(b.queue) >= min(batchBehind, most):
+	case len(b.queue) >= min(batchBehind, most) || b.s.Opts.Sync == SyncOff: // which has no flush to share
 		b.start()
 	case !b.soon:
 		b.soon = true
