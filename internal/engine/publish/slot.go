@@ -252,10 +252,11 @@ func makeEntry(dir fsx.Dir, name, target string) (st fsx.Stat, err error) {
 	return f.Stat()
 }
 
-// Close removes the slots that were not used. None are made any more after [Slots.Wait].
+// Close removes the slots that were not used.
 func (s *Slots) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wait()
 	for _, name := range s.free {
 		s.Dir.Remove(name)
 	}
