@@ -315,6 +315,8 @@ const (
 	// batchBehind is how many commits wait for a flush that they share, but no
 	// longer than behindDelay.
 	batchBehind = 16
+	// fewBehind is maxBehind at off: more would only let history exceed its bounds.
+	fewBehind   = 4
 	behindDelay = 250 * time.Millisecond
 )
 
@@ -329,6 +331,9 @@ func (b *settler) add(t *settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	most := max(1, min(maxBehind, b.s.descriptors()/32))
+	if b.s.Opts.Sync == SyncOff {
+		most = min(most, fewBehind)
+	}
 	for len(b.queue) >= most && b.err == nil {
 		b.start()
 		b.cond.Wait()
