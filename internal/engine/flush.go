@@ -94,7 +94,7 @@ func (c *Commit) flushStaged() error {
 		switch {
 		case m.Slot != nil && m.Link():
 			linked[m.Slot.in] = true
-		case m.holdsBytes() && !m.isLent() && (m.Slot.in != &c.s.slotDirs.home || m.stageSt.Size > longFlush) && c.s.flushes.many():
+		case m.holdsBytes() && !m.isLent() && m.stageSt.Size > longFlush && c.s.flushes.many():
 			flushes = append(flushes, m.Slot.File.Sync)
 		case m.holdsBytes() && !m.isLent():
 			here = append(here, m.Slot.File)
@@ -127,8 +127,8 @@ func (c *Commit) brief() bool {
 	return !c.Many() && !c.judge.Verifies() && !slices.ContainsFunc(c.Muts, func(m *Mutation) bool { return m.Content.Size() > longFlush })
 }
 
-// longFlush is the size in bytes from which a file, like one on another file system,
-// is not flushed in a turn with others, which would wait for it.
+// longFlush is the size in bytes from which a file is not flushed in a turn with others,
+// which would wait for it.
 const longFlush = 1 << 20
 
 // slotDirs returns the directories in which the commit has slots.
