@@ -219,9 +219,9 @@ func TestMain(m *testing.M) {
 	testbed.Main(m)
 }
 
-// noErr, isErr and must check errors, equal and mustEqual values, expect and require
+// noErr and must check errors, equal and mustEqual values, expect and require
 // conditions, as testbed describes.
-var noErr, isErr = testbed.NoErr, testbed.IsErr
+var noErr = testbed.NoErr
 
 func expect(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
