@@ -47,7 +47,7 @@ var (
 	caps    = flag.Bool("caps", false, "keep few versions: only the newest of each file is checked")
 	full    = flag.Bool("full", false, "fill the disk at times; needs a place of its own with -dir")
 	dir     = flag.String("dir", "", "workspace; default: a temporary directory")
-	killing = flag.Duration("kill", 200*time.Millisecond, "mean time between two kills; 0 for none")
+	killing = flag.Duration("kill", 0, "mean time between two kills or stops; 0 for none")
 	worker  = flag.Int("worker", -1, "run as a writing process")
 	logs    = flag.String("logs", "", "directory of the logs")
 	round   = flag.Int("round", 0, "how often this process was started before")
@@ -74,6 +74,7 @@ func TestStress(t *testing.T) {
 				} else {
 					os.RemoveAll(filepath.Dir(*place))
 				}
+				*place = "" // another one for the next run
 			})
 		}
 		testbed.NoErr(t, os.MkdirAll(*place, 0o755))
