@@ -71,7 +71,7 @@ func TestLinearLeavesOutSlowRuns(t *testing.T) {
 		}
 		return n
 	})
-	if c.n > 0 || runs < 4 {
+	if c.n > 0 || runs < 4 && !RaceDetector {
 		t.Errorf("%d complaints of %d runs", c.n, runs)
 	}
 }
