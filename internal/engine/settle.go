@@ -292,8 +292,8 @@ func closeAll[T io.Closer](list []T) {
 	}
 }
 
-// settler settles commits after their callers were answered, at the level journal.
-// Its goroutine runs only while there is something to do, and Close
+// settler settles commits after their callers were answered, at the level
+// journal. Its goroutine runs only while there is something to do, and Close
 // waits for it.
 type settler struct {
 	s     *Engine

@@ -578,6 +578,7 @@ func (c *Commit) settle(ctx context.Context) error {
 	}
 	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 && !c.sharesOld() && !c.sharesFile() {
 		c.judge.Wait() // it may read the files that the settlement closes
+		c.endFlushing()
 		c.keepHeads()
 		c.handed = true
 		todo.closers = append(c.Handles, c.dirs)
