@@ -77,8 +77,7 @@ var (
 
 // TestOpenMakesTheDirectoriesOfHistory: all at once, so that no write waits for its own.
 func TestOpenMakesTheDirectoriesOfHistory(t *testing.T) {
-	blob.OneByOne = false
-	defer func() { blob.OneByOne = true }()
+	testbed.Set(t, &blob.OneByOne, false)
 	_, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	length(t, must(os.ReadDir(statePath(dir, "history")))(t), 256, "directories")
 }

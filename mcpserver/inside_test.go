@@ -38,9 +38,7 @@ func Subscribers(s *server.MCPServer) int {
 // Rest is what a call does, until the test ends, while what it reported is
 // written.
 func Rest(t *testing.T, f func()) {
-	before := rest
-	rest = f
-	t.Cleanup(func() { rest = before })
+	testbed.Set(t, &rest, f)
 }
 
 // TestTooLargeNamesWhatIsListed: the refusal of a message that is too long names

@@ -540,7 +540,6 @@ func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
 // before it, unless the call rests for a moment. How long that must be is up to
 // the machine, so here it rests until the client has heard.
 func TestProgressOverTheLibrarysTransport(t *testing.T) {
-	t.Parallel()
 	heard := make(chan bool, 1)
 	mcpserver.Rest(t, func() {
 		select {

@@ -66,9 +66,7 @@ func newShell(t testing.TB) shell { return shell{t: t, dir: t.TempDir()} }
 
 // asPerson makes every stream a terminal for one test.
 func asPerson(t *testing.T) {
-	before := isTerminal
-	isTerminal = func(any) bool { return true }
-	t.Cleanup(func() { isTerminal = before })
+	testbed.Set(t, &isTerminal, func(any) bool { return true })
 }
 
 // TestEveryToolHasACommand: an operator can call every tool of an agent by
@@ -215,8 +213,7 @@ func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
 
 func TestWhen(t *testing.T) {
 	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
-	now = func() time.Time { return at }
-	t.Cleanup(func() { now = time.Now })
+	testbed.Set(t, &now, func() time.Time { return at })
 	for ago, want := range map[time.Duration]string{
 		0: "just now", 59 * time.Second: "59 s ago", 2*time.Minute + time.Second: "2 min ago", 23 * time.Hour: "23 h ago",
 		48 * time.Hour: at.Add(-48 * time.Hour).Local().Format("2006-01-02 15:04"), -time.Hour: at.Add(time.Hour).Local().Format("2006-01-02 15:04"),

@@ -195,8 +195,7 @@ func TestNoSharing(t *testing.T) {
 // TestWorkOfEditsIsBounded: what edits go through is counted as the text grows,
 // and a context that is done ends them at the next edit.
 func TestWorkOfEditsIsBounded(t *testing.T) {
-	defer func(n int64) { maxWork = n }(maxWork)
-	maxWork = 3 << 20
+	testbed.Set(t, &maxWork, 3<<20)
 	var list []Edit
 	for range 12 { // to 4 KiB
 		list = append(list, Edit{Old: "a", New: "aa", Count: -1})
@@ -216,8 +215,7 @@ func TestWorkOfEditsIsBounded(t *testing.T) {
 // TestMatchesOfEditsAreBounded: edits that double a text of one letter end before there are
 // more matches than memory.
 func TestMatchesOfEditsAreBounded(t *testing.T) {
-	defer func(n int64) { maxWork = n }(maxWork)
-	maxWork = 1 << 20
+	testbed.Set(t, &maxWork, 1<<20)
 	double := slices.Repeat([]Edit{{Old: "a", New: "aa", Count: -1}}, 40)
 	for name, content := range map[string]string{"UTF-8": "a", "Latin-1": "a\xe9"} {
 		_, err := Apply(context.Background(), []byte(content), double, "")

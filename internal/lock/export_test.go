@@ -1,10 +1,10 @@
 package lock
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
+)
 
 // PublishAtOnce has every call published, however short.
-func PublishAtOnce(t *testing.T) {
-	before := notable
-	notable = 0
-	t.Cleanup(func() { notable = before })
-}
+func PublishAtOnce(t *testing.T) { testbed.Set(t, &notable, 0) }

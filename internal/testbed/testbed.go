@@ -68,6 +68,15 @@ func Share[T any](t testing.TB, all []T, n int, sure func(T) bool) []T {
 	return slices.Clip(share)
 }
 
+// Set gives a variable of a package a value until the test ends. The test fails
+// if others run beside it.
+func Set[T any](t testing.TB, variable *T, value T) {
+	t.Setenv("RW_TEST_ALONE", "1") // refused where t.Parallel was called
+	before := *variable
+	*variable = value
+	t.Cleanup(func() { *variable = before })
+}
+
 // State gives the stores outside of repositories a directory of the tests in
 // place of the user's.
 func State() (remove func()) {
