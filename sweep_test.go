@@ -1673,3 +1673,124 @@ func TestSweepNestedMount(t *testing.T) {
 		}
 	}
 }
+
+// besideRemoval is a call that places a file into a directory that has nothing in it.
+type besideRemoval struct {
+	name, want string // the file
+	call       func(s *rw.Store) error
+}
+
+var besideRemovals = []besideRemoval{
+	{"create", "d/e/f.txt", makeFile("d/e/f.txt")},
+	{"create in a new directory", "m/n/f.txt", makeFile("m/n/f.txt")},
+	{"move", "d/e/f.txt", func(s *rw.Store) error {
+		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "d/e/f.txt"}))
+	}},
+	{"transaction", "d/e/f.txt", func(s *rw.Store) error {
+		return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("a.txt", otherText, rw.ModeOverwrite), txWrite("d/e/f.txt", longText+"a.txt", ""), txWrite("d/e/g.txt", longText, "")}}))
+	}},
+}
+
+func makeFile(path string) func(s *rw.Store) error {
+	return func(s *rw.Store) error { return errorOf(s.SafeWrite(background, put(path, longText+"a.txt", ""))) }
+}
+
+// removeEmpty removes a directory and those above it that are empty, and reports whether
+// it removed one.
+func removeEmpty(dir fsx.Dir, path string) bool {
+	name, below, _ := strings.Cut(path, "/")
+	inside := false
+	if in, err := dir.OpenDir(name); err == nil && below != "" {
+		inside = removeEmpty(in, below)
+		in.Close()
+	}
+	return dir.Rmdir(name) == nil || inside
+}
+
+// TestRemovedDirectorySweep: before each operation of a call, another program removes the
+// empty directories on the way to its file. The call makes them again, also where it ends
+// with a power cut after its reply.
+func TestRemovedDirectorySweep(t *testing.T) {
+	t.Parallel()
+	for _, level := range allLevels {
+		for _, x := range besideRemovals {
+			t.Run(fmt.Sprintf("%s/%s", x.name, level), func(t *testing.T) {
+				t.Parallel()
+				removed := 0
+				for n, more := 0, true; more; n++ {
+					fs, did, err := x.besideRemoval(t, level, n, 0)
+					more = did != nil
+					if more && !*did {
+						continue
+					}
+					removed++
+					noErr(t, err, "removed before operation", n)
+					equal(t, fs.Tree()[x.want], longText+"a.txt", "removed before operation", n)
+					if level == rw.SyncFull && more && n%9 == phase(9) {
+						x.cut(t, n)
+					}
+				}
+				expect(t, removed > 10, "removed %d times", removed)
+			})
+		}
+	}
+}
+
+// cut ends the call with a power cut at each of its changes. The file is whole, or it is
+// absent and the call has not succeeded.
+func (x besideRemoval) cut(t *testing.T, n int) {
+	for stop := 1 + phase(3); ; stop += 3 {
+		fs, _, err := x.besideRemoval(t, rw.SyncFull, n, stop)
+		for seed := range uint64(3) {
+			disk := fs.Crash(seed+uint64(stop), []simfs.Loss{simfs.None, simfs.All, simfs.Some}[seed])
+			s := must(rw.OpenSim(disk, &rw.Options{Sync: rw.SyncFull}, rw.Sim{Nonce: "0002"}))(t)
+			r := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
+			expect(t, len(r.Problems) == 0, "removed before %d, cut at %d: %+v", n, stop, r.Problems)
+			noErr(t, s.Close(background))
+			made, ok := disk.Tree()[x.want]
+			expect(t, made == longText+"a.txt" || !ok && err != nil, "removed before %d, cut at %d, seed %d, call: %v: %q", n, stop, seed, err, made)
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// besideRemoval makes the call and has the directories removed before operation n; the
+// disk stops at its change number stop, if that is not 0. did is nil if the call has fewer
+// operations, otherwise it reports whether a directory was removed.
+func (x besideRemoval) besideRemoval(t *testing.T, level rw.SyncLevel, n, stop int) (fs *simfs.FS, did *bool, err error) {
+	fs = simfs.New()
+	s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001"}))(t)
+	must(s.SafeWrite(background, put("a.txt", longText+"a.txt", "")))(t)
+	other := fs.Foreign()
+	noErr(t, other.Mkdir("d", 0o755))
+	below := must(other.OpenDir("d"))(t)
+	noErr(t, below.Mkdir("e", 0o755))
+	noErr(t, errors.Join(below.Sync(), other.Sync()))
+	var mu sync.Mutex // a store also works after its replies
+	count := 0
+	fs.Before(func(simfs.Op) {
+		mu.Lock()
+		defer mu.Unlock()
+		if count == n {
+			removed := removeEmpty(other, path.Dir(x.want))
+			did = &removed
+		}
+		count++
+	})
+	if stop > 0 {
+		fs.StopAt(stop)
+	}
+	err = x.call(s)
+	if stop == 0 {
+		noErr(t, s.Sync(background))
+	}
+	fs.Before(nil)
+	if stop == 0 {
+		s.Close(background)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return fs, did, err
+}

@@ -135,6 +135,8 @@ type Commit struct {
 	grant      ReserveGrant // its right to the reserve
 	Alone      bool         // no other commit of any process runs at the same time
 
+	visit func(dir fsx.Dir, at string) error // of the judge, on the way to the files
+
 	// indexOf returns which operation of a transaction a mutation comes from, -1
 	// for none of them.
 	IndexOf func(*Mutation) int

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -73,6 +74,63 @@ func (c *Commit) makeDirectories(ctx context.Context) error {
 	for _, m := range c.ways {
 		if err := c.makeWay(ctx, m, false); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// enterAgain locates a target again and makes its directories, if err is that another
+// process has removed one of them meanwhile. It returns err if that is not so.
+func (c *Commit) enterAgain(ctx context.Context, m *Mutation, err error) error {
+	for range maxMoves {
+		if !IsAbsent(err) || m.Private || len(c.turns) > 0 {
+			break
+		}
+		was := m.Target
+		before, serr := was.Parent.Stat()
+		if serr != nil {
+			return err
+		}
+		m.Target = nil // which stays open: directories were made in it
+		tree := c.Tree()
+		tree.Visit = c.visit
+		if err := c.resolveIn(tree, m); err != nil {
+			m.Target = was
+			return err
+		}
+		c.Handles = append(c.Handles, was)
+		if m.Target.Path != was.Path {
+			return fault.New(fault.ChangedDuringWrite).Because(err)
+		}
+		if err := c.judge.Located(); err != nil {
+			return err
+		}
+		after, serr := m.Target.Parent.Stat()
+		if serr != nil || was.Exists() && m.Target.Exists() && before.SameFile(after) {
+			return err
+		}
+		for path := ParentOf(was.Path); path != ""; path = ParentOf(path) {
+			delete(c.entered, path)
+		}
+		err = c.enter(ctx, m)
+	}
+	return err
+}
+
+// wayAgain is enterAgain while the commit is published: the directories are durable before
+// they get the file.
+func (c *Commit) wayAgain(m *Mutation, err error) error {
+	if err := c.enterAgain(context.Background(), m, err); err != nil || c.s.Opts.Sync == SyncOff {
+		return err
+	}
+	st, err := m.Target.Parent.Stat()
+	if err != nil {
+		return err
+	}
+	m.home = inode{st.Dev, st.Ino}
+	for dir := ParentOf(m.Target.Path); dir != ""; dir = ParentOf(dir) {
+		if err := c.s.syncParent(dir); err != nil {
+			return c.s.Poison(err)
 		}
 	}
 	return nil

@@ -259,7 +259,8 @@ func sharedFile(t *relpath.Target) (inode, error) {
 func (c *Commit) moved(ctx context.Context) (bool, error) {
 	moved := false
 	tree := c.Tree()
-	tree.Visit, tree.Dirs = c.judge.OnTheWay(), c.openDirs()
+	c.visit = c.judge.OnTheWay()
+	tree.Visit, tree.Dirs = c.visit, c.openDirs()
 	for _, m := range c.Muts {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -445,9 +446,9 @@ func (c *Commit) planDirs() error {
 	return nil
 }
 
-// makeParents makes the directories that the target needs. Targets of one commit
+// enter makes the directories that the target needs and opens them. Targets of one commit
 // share the directories that they go through.
-func (c *Commit) makeParents(ctx context.Context, m *Mutation) error {
+func (c *Commit) enter(ctx context.Context, m *Mutation) error {
 	if m.Target.Exists() || m.leavesAbsent() {
 		return nil
 	}

@@ -456,6 +456,17 @@ func (m *Mutation) publish(c *Commit) error {
 		}
 	}
 	err := m.ch.Publish()
+	if m.Primitive == publish.Create || m.Primitive == publish.Move {
+		for range maxMoves {
+			if !IsAbsent(err) || m.ch.Done {
+				break
+			}
+			if err = c.wayAgain(m, err); err == nil {
+				m.ch = m.newChange(c)
+				err = m.ch.Publish()
+			}
+		}
+	}
 	if errors.Is(err, publish.ErrBusy) && c.s.Opts.InPlaceOnBusy && m.Primitive == publish.Replace {
 		err = m.publishOnBusy(c)
 	}

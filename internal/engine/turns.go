@@ -285,7 +285,7 @@ func (c *Commit) makeWay(ctx context.Context, m *Mutation, late bool) error {
 	if c.turns.late(m.Target.Path) != late {
 		return nil
 	}
-	return c.grant.Try(func() error { return c.makeParents(ctx, m) })
+	return c.grant.Try(func() error { return c.enterAgain(ctx, m, c.enter(ctx, m)) })
 }
 
 // turn removes and makes the directories of the names that turn, once they are clear.

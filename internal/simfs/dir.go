@@ -45,8 +45,15 @@ func (d *dir) runTo(op Op, name string, apply func(Op) error) error {
 	})
 }
 
-// refuses goes by the permission of the owner to write. Foreign programs have more rights.
+// refuses goes by the permission of the owner to write. Foreign programs have more
+// rights. A removed directory takes no entries.
 func (d *dir) refuses(kind string) error {
+	switch kind {
+	case "create", "mkdir", "symlink", "rename", "exchange":
+		if d.n.nlink == 0 {
+			return syscall.ENOENT
+		}
+	}
 	switch kind {
 	case "access", "create", "mkdir", "symlink", "rename", "exchange", "remove", "rmdir":
 		if d.n.meta.mode&0o200 == 0 && !d.process.foreign {
@@ -257,7 +264,9 @@ func (d *dir) Rename(name string, to fsx.Dir, newName string) error {
 			return fail(op, syscall.ENOTEMPTY)
 		}
 		if old != nil {
-			old.nlink--
+			if old.nlink--; old.kind == fsx.Directory {
+				old.nlink = 0
+			}
 			old.ctime = d.f.clock
 		}
 		n.ctime = d.f.clock

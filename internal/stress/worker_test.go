@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -114,11 +113,6 @@ func (w *writer) note(e event, run func() (map[string]string, []string, error)) 
 	var fault *rw.Error
 	if errors.As(err, &fault) {
 		e.Effect, e.Reason = string(fault.Effect), fault.Detail.Error()
-		if fault.Detail == rw.ErrChangedDuringWrite && errors.Is(err, fs.ErrNotExist) {
-			// A refused call removes a directory that it made, into which this one was writing.
-			// No other program need have changed a file; the reasons show how often that is.
-			e.Reason = "directory_removed"
-		}
 		if fault.Detail == rw.ErrInternal {
 			e.Cause = fmt.Sprint(fault, ": ", errors.Unwrap(fault))
 		}

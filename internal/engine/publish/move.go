@@ -19,8 +19,8 @@ func publishMove(c *Change) error {
 	switch {
 	case isExist(err):
 		return ErrExists
-	case isAbsent(err):
-		return ErrForeign
+	case isAbsent(err): // the file or the new directory
+		return errors.Join(ErrForeign, err)
 	case errors.Is(err, syscall.EXDEV):
 		return ErrCrossDevice
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -170,6 +171,11 @@ func names(t *testing.T, d fsx.Dir) {
 	}
 	if err := d.Rmdir("sub"); err != nil {
 		t.Error(err)
+	}
+	if runtime.GOOS != "windows" { // which removes it when it is closed
+		is(t, "mkdir in a removed directory", sub.Mkdir("m", 0o755), fs.ErrNotExist)
+		put(t, d, "late", "x")
+		is(t, "rename into a removed directory", d.RenameNoReplace("late", sub, "late"), fs.ErrNotExist)
 	}
 	is(t, "mkdir twice", func() error { d.Mkdir("m", 0o755); return d.Mkdir("m", 0o755) }(), fs.ErrExist)
 }
