@@ -205,7 +205,8 @@ func TestHandoffEnvelopeIsChecked(t *testing.T) {
 		}, rw.ErrInvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t", row.change)}, row.want)
+			e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t", row.change)}, row.want)
+			expect(t, name != "half" || strings.Contains(e.Hint, "valid Unicode"), "the hint is %s", e.Hint)
 		})
 	}
 	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("\xff")}, rw.ErrNotValidUTF8)
@@ -688,7 +689,7 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
 	t.Parallel()
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	text := documentedTemplate(t)
+	text, token := documentedTemplate(t), ghToken(3)
 	for name, c := range map[string]struct {
 		line         string // inserted after the opening line
 		detail       rw.Detail
@@ -698,6 +699,8 @@ func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
 		"not UTF-8": {"summary: é\xff", rw.ErrYAML, 11, "line 2, column 11", ""},
 		"nested":    {"summary: " + strings.Repeat("a: ", 100), rw.ErrTooLarge, 200, "nested deeper than 64", "1 MiB"},
 		"anchors":   {"x:" + strings.Repeat("\n- &a x", 1200), rw.ErrTooLarge, 0, "more than 1000 tags and anchors", "nested"},
+		"key twice": {"x: 1\nx: 2", rw.ErrYAML, 0, `line 3, column 1 of the file: mapping key "x" is already defined at line 2`, ""},
+		"a secret":  {token + ": 1\n" + token + ": 2", rw.ErrYAML, 0, "is already defined at line 2", token},
 	} {
 		_, err := readByHand(t, s, dir, strings.Replace(text, "---\n", "---\n"+c.line+"\n", 1))
 		e := rw.AsError("", err)

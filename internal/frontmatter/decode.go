@@ -47,7 +47,7 @@ func Decode(yaml []byte) (*Map, error) {
 		return nil, &Error{Kind: TooLarge, Message: fmt.Sprintf("more than %d bytes", MaxSize)}
 	}
 	src := strings.ReplaceAll(strings.ReplaceAll(string(yaml), "\r\n", "\n"), "\r", "\n")
-	root, problems := strictyaml.Parse(src, strictyaml.Profile{MaxDepth: MaxDepth, MaxTokens: maxTokens, MaxMembers: MaxMembers, References: true})
+	root, problems := strictyaml.Parse(src, strictyaml.Profile{MaxDepth: MaxDepth, MaxTokens: maxTokens, MaxMembers: MaxMembers, Before: 1, References: true})
 	if len(problems) > 0 {
 		p, kind := problems[0], TooLarge
 		if p.Kind == strictyaml.Syntax || p.Kind == strictyaml.Duplicate {
@@ -68,7 +68,7 @@ func Decode(yaml []byte) (*Map, error) {
 
 // problemAt returns an error at the place of a node.
 func problemAt(n *strictyaml.Node, kind Problem, format string, args ...any) error {
-	return &Error{kind, n.Line, n.Column, fmt.Sprintf(format, args...)}
+	return &Error{kind, n.Line + 1, n.Column, fmt.Sprintf(format, args...)}
 }
 
 // shorten cuts a text that is quoted in a message.

@@ -43,8 +43,8 @@ const (
 func (p Problem) Error() string { return string(p) }
 
 // Error is an [InvalidYAML] or [TooLarge] problem and its place. Line and Column count
-// from one within the YAML text, so the line that opens the front matter is not
-// counted; they are zero if the place is unknown.
+// from one within the document, whose first line opens the front matter; they are zero
+// if the place is unknown.
 type Error struct {
 	Kind         Problem
 	Line, Column int

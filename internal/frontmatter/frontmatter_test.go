@@ -166,7 +166,7 @@ func TestDecodeRefuses(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want error
-		line int
+		line int // of in, which follows the opening line
 		text string
 	}{
 		{"", frontmatter.NotMapping, 0, ""}, {"\n# only\n", frontmatter.NotMapping, 0, ""}, {"- a\n", frontmatter.NotMapping, 0, ""},
@@ -201,8 +201,8 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 		checkError(t, err)
 		var syntax *frontmatter.Error
-		if errors.As(err, &syntax) && errors.Is(err, frontmatter.InvalidYAML) && c.line != 0 && syntax.Line != c.line {
-			t.Errorf("%q: line %d, want %d: %v", c.in, syntax.Line, c.line, err)
+		if errors.As(err, &syntax) && errors.Is(err, frontmatter.InvalidYAML) && c.line != 0 && syntax.Line != c.line+1 {
+			t.Errorf("%q: line %d, want %d: %v", c.in, syntax.Line, c.line+1, err)
 		}
 	}
 }
@@ -370,10 +370,11 @@ func nestedBy(depth int, mark string) string {
 	return b.String()
 }
 
+// placeOf returns the place of a problem within the YAML text, which follows the opening line.
 func placeOf(err error) (line, column int, message string) {
 	var at *frontmatter.Error
 	if errors.As(err, &at) {
-		return at.Line, at.Column, at.Message
+		return at.Line - 1, at.Column, at.Message
 	}
 	return 0, 0, err.Error()
 }

@@ -28,6 +28,7 @@ type Profile struct {
 	MaxDepth   int // mappings and lists inside each other
 	MaxTokens  int
 	MaxMembers int // keys of one block mapping
+	Before     int // lines of the file before the text; they are counted in the lines of problems
 
 	// References allows anchors, aliases and the tags of the core schema.
 	References bool
@@ -298,10 +299,10 @@ func (r *reader) calm() {
 	r.text = string(out)
 }
 
-// line returns the number of a line before calm dropped some.
+// line returns the number of a line in the file, before calm dropped some.
 func (r *reader) line(number int) int {
 	n, _ := slices.BinarySearch(r.dropped, number)
-	return number + n
+	return number + n + r.profile.Before
 }
 
 // place is a position in the text.

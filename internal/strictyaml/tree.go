@@ -216,7 +216,7 @@ func (t *treeMaker) mapping(out *Node, values []*ast.MappingValueNode, flow bool
 		}
 		if key.Kind < List {
 			if line, twice := lines[key.Text]; twice {
-				t.r.add(place{key.Line, key.Column}, Duplicate, fmt.Sprintf("mapping key %q is already defined at line %d", visible.Cut(key.Text, 60), t.r.line(line)), fmt.Sprintf("first given on line %d", t.r.line(line)))
+				t.r.add(place{key.Line, key.Column}, Duplicate, fmt.Sprintf("mapping key %q is already defined at line %d", visible.Cut(key.Text, 60), t.r.line(line)), "keep one of them")
 				continue
 			}
 			lines[key.Text] = key.Line

@@ -129,7 +129,7 @@ var refusals = map[token.Type][2]string{
 	token.TagType:        {"tags are not allowed", "put a text that begins with ! in quotes"},
 	token.MergeKeyType:   {"merge keys are not allowed", ""},
 	token.MappingKeyType: {"keys that begin with ? are not allowed", "write key: value"},
-	token.DirectiveType:  {"directives are not allowed", "leave out the line that begins with %"},
+	token.DirectiveType:  {"directives are not allowed", "leave out the line, or put a text that begins with % in quotes"},
 }
 
 // coreTags are the tags of the core schema.

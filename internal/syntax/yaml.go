@@ -72,13 +72,13 @@ func inspectYAMLDocument(t *text, start, end int) {
 		// A mapping of nothing to nothing, which the parser does not know.
 		return
 	}
-	before := 0
+	profile := yamlProfile
 	if start > 0 {
-		before = t.lineOf(start) - 1
+		profile.Before = t.lineOf(start) - 1
 	}
-	_, problems := strictyaml.Parse(string(t.src[start:end]), yamlProfile)
+	_, problems := strictyaml.Parse(string(t.src[start:end]), profile)
 	for _, p := range problems[:min(len(problems), 1)] { // the others may follow from it
-		at := t.offsetOf(p.Line+before, p.Column)
+		at := t.offsetOf(p.Line, p.Column)
 		switch p.Kind {
 		case strictyaml.Unread:
 			t.warnAt(at, "%s", p.Message)

@@ -18,6 +18,7 @@ func TestYAML(t *testing.T) {
 	reject(t, "yaml",
 		badCase{"a: 1\na: 2\n", 2, 1, "already defined"},
 		badCase{"a:\n  b: 1\n  b: 2\n", 3, 3, "already defined"},
+		badCase{"x: 1\n---\na: 1\na: 2\n", 4, 1, "already defined at line 3"},
 		badCase{"a: [1, 2\n", 1, 4, ""},
 		badCase{"a: {b: 1\n", 1, 4, ""},
 		badCase{"a: \"x\n", 1, 4, ""},

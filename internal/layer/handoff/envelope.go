@@ -109,7 +109,7 @@ func badEnvelope(err error) *fault.Fault {
 			Hintf("the envelope exceeds a limit of front matter: %s; put long text into the body", limit.Message)
 	}
 	return fault.New(fault.InvalidArgument).With("argument", "envelope").Because(err).
-		Hintf("the envelope cannot be written as YAML: keys must be unique, and nesting is limited to %d levels", frontmatter.MaxDepth)
+		Hintf("the envelope cannot be written as YAML: keys must be unique, text must be valid Unicode, and nesting is limited to %d levels", frontmatter.MaxDepth)
 }
 
 // parse reads the front matter of a document into envelope, which points to a
@@ -153,15 +153,15 @@ func frontMatterError(err error) *fault.Fault {
 	case located && at.Kind == frontmatter.TooLarge:
 		e := fault.New(fault.TooLarge).With("limit", at.Message).Because(err)
 		if at.Line > 0 {
-			return e.With("line", at.Line+1).With("column", at.Column).
-				Hintf("the front matter exceeds a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", at.Line+1, at.Column, at.Message)
+			return e.With("line", at.Line).With("column", at.Column).
+				Hintf("the front matter exceeds a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", at.Line, at.Column, at.Message)
 		}
 		return e.Hintf("the front matter exceeds a limit: %s; move text into the body", at.Message)
 	case located:
 		e := fault.New(fault.YAMLError).Because(err)
-		if at.Line > 0 { // the line that opens the front matter is the first one
-			return e.With("line", at.Line+1).With("column", at.Column).
-				Hintf("the front matter is not valid YAML at line %d, column %d of the file; correct it there", at.Line+1, at.Column)
+		if at.Line > 0 {
+			return e.With("line", at.Line).With("column", at.Column).
+				Hintf("the front matter is not valid YAML at line %d, column %d of the file: %s; correct it there", at.Line, at.Column, strings.TrimPrefix(at.Message, "not valid YAML: "))
 		}
 		return e
 	}
