@@ -21,7 +21,7 @@ var files = []verb{
 	{"delete", "delete PATH", "Delete one file; history keeps its content", "files", []string{"path"}, "", showChange},
 	{"move", "move PATH TO", "Rename a file, or the files of a directory", "files", []string{"path", "to"}, "", showChange},
 	{"tx", "tx OPS.json", "Change several files together", "files", []string{"ops@"}, "", showTx},
-	{"read", "show PATH [VERSION]", "Print a file, or its version 1, 2, 3 …", "look", []string{"path", "version?"}, "", showContent},
+	{"read", "show PATH [VERSION]", "Print a file, or one of its versions", "look", []string{"path", "version?"}, "", showContent},
 	{"journal_tail", "log [PATH]", "What happened, newest rows last, refusals included", "look", []string{"filter_path?"}, "", showRows},
 	{"history", "history PATH", "List the versions of a file", "files", []string{"path"}, "", showHistory},
 	{"diff", "diff PATH", "Show the diff between two versions", "files", []string{"path"}, "", showDiff},
@@ -182,21 +182,21 @@ func (a *app) tool() *cobra.Command {
 		},
 		Args: takes(1, 2, "call takes the name of a tool and its arguments", ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fields := map[string]json.RawMessage{}
+			data := json.RawMessage("{}")
 			if len(args) == 2 {
 				text := args[1]
 				if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 					text = "@" + text
 				}
-				data, err := a.value(cmd.Context(), "ARGUMENTS", "object", text)
-				if err != nil {
+				var err error
+				if data, err = a.value(cmd.Context(), "ARGUMENTS", "object", text); err != nil {
 					return err
 				}
-				if err := json.Unmarshal(data, &fields); err != nil {
+				if json.Unmarshal(data, new(map[string]json.RawMessage)) != nil {
 					return &misuse{"ARGUMENTS is not a JSON object", "write {\"path\": …}"}
 				}
 			}
-			return a.call(cmd.Context(), plainTool(args[0]), false, asked{fields: fields}, nil)
+			return a.call(cmd.Context(), plainTool(args[0]), false, asked{raw: data}, nil)
 		},
 	}
 }

@@ -195,9 +195,10 @@ func (v verb) flag(cmd *cobra.Command, one argument) {
 // asked is a call as given on the command line.
 type asked struct {
 	fields  map[string]json.RawMessage
-	stream  io.Reader // the body, if it may be long
-	numbers bool      // versions are 1, 2, 3
-	row     uint64    // of the commit to undo; 0: not named
+	raw     json.RawMessage // instead of fields: exactly what was given
+	stream  io.Reader       // the body, if it may be long
+	numbers bool            // versions are 1, 2, 3
+	row     uint64          // of the commit to undo; 0: not named
 }
 
 // collect builds the arguments of the call.
@@ -270,7 +271,7 @@ func (a *app) value(ctx context.Context, what, kind, text string) (json.RawMessa
 	switch kind {
 	case "boolean", "integer", "number":
 		if !json.Valid([]byte(text)) {
-			return nil, &misuse{fmt.Sprintf("%s is no %s", what, kind), "see --help"}
+			return nil, &misuse{fmt.Sprintf("%s must be of type %s", what, kind), "see --help"}
 		}
 		return json.RawMessage(text), nil
 	case "string":
@@ -300,9 +301,12 @@ func (a *app) call(ctx context.Context, tool string, looks bool, call asked, sho
 				return err
 			}
 		}
-		args, err := json.Marshal(call.fields)
-		if err != nil {
-			return err
+		args := call.raw
+		if args == nil {
+			var err error
+			if args, err = json.Marshal(call.fields); err != nil {
+				return err
+			}
 		}
 		box := toolbox.New(store, &toolbox.Options{Caller: operator, Tier: toolbox.Full, CallsPerSecond: -1})
 		answer := box.Call(ctx, "rw_"+tool, args, nil)
