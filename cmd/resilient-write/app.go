@@ -240,6 +240,12 @@ terminal, where it shows this help and the state of the directory.`,
 	complete(root, "gate", "block", "advise", "off")
 	root.Flags().Bool("version", false, "print the version") // run replaces it with the subcommand
 	root.SetFlagErrorFunc(flagError)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		cmd.Long = spoken(cmd.Long)
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = subcommands(f.Usage) })
+		help(cmd, args)
+	})
 	root.AddGroup(
 		&cobra.Group{ID: "files", Title: "Files:"},
 		&cobra.Group{ID: "work", Title: "Work in progress:"},

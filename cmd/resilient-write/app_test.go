@@ -327,6 +327,20 @@ func TestOneFlagDialect(t *testing.T) {
 	expect(t, r.code == 0, "%d %s", r.code, r.errs)
 }
 
+// TestHelpNamesSubcommands: the help of a subcommand that calls a tool names other
+// subcommands, not tools.
+func TestHelpNamesSubcommands(t *testing.T) {
+	s := newShell(t)
+	for _, g := range groups {
+		for _, v := range g.verbs {
+			name, _, _ := strings.Cut(v.use, " ")
+			out := s.ok(append(strings.Fields(g.before), name, "--help")...).out
+			expect(t, !strings.Contains(out, "rw_"), "%s%s: %s", g.before, name, out)
+		}
+	}
+	expect(t, strings.Contains(s.ok("restore", "--help").out, "resilient-write history"), "restore does not say where versions are listed")
+}
+
 // narrow is an output with room for a number of bytes. A write that does not
 // fit fails as on a full disk; later writes succeed again, as after space was
 // freed.

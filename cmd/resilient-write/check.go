@@ -120,10 +120,9 @@ func (a *app) compact() *cobra.Command {
 
 Journal segments older than the newest --keep-rows rows move to archive/, where
 history, tail, undo and check still read them; only cursors no longer reach
-them. Limits of history are applied while no other process has the store open.
-Expired objects are removed: raw material, checkpoints, refused drafts, staged
-transactions, retry counts. Kept versions that another work tree of the
-repository has too are then stored once.
+them. Limits of history are applied. Expired objects are removed: raw material,
+checkpoints, refused drafts, staged transactions, retry counts. Kept versions
+that another work tree of the repository has too are then stored once.
 
 If it is killed, the store remains valid and the next call continues.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -51,7 +51,7 @@ wrote, or a claimed file that it changed, is reported to the model. Nothing that
 command did is reverted.
 
   --host HOST      ` + hostevent.Hosts + `;
-                   the names that init takes do as well
+                   the names that init takes also work
   --print          print the configuration for HOST and the file it belongs to;
                    init --hooks writes it
   --deadline TIME  end without an answer after this time; default 150ms before a
