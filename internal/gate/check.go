@@ -130,8 +130,8 @@ func (c *Check) Classify(ctx context.Context) error {
 	}
 	ctx = c.Layer.Bounded(ctx)
 	var first *fault.Fault
-	for i, m := range c.Commit.Muts {
-		if err := c.classifyOne(ctx, g, i, m); err != nil {
+	for _, m := range c.Commit.Muts {
+		if err := c.classifyOne(ctx, g, m); err != nil {
 			if isCostly(err) && g.Mode == Advise {
 				m.Warn(call.WarnNotScanned)
 				continue
@@ -154,9 +154,9 @@ func (c *Check) Classify(ctx context.Context) error {
 }
 
 // classifyOne is the gate for one file.
-func (c *Check) classifyOne(ctx context.Context, g policyfile.Setting, i int, m *engine.Mutation) error {
+func (c *Check) classifyOne(ctx context.Context, g policyfile.Setting, m *engine.Mutation) error {
 	if cameFrom(m) != "" && !m.Unchanged() && m.Final.Size() > 0 {
-		if err := c.inspectMoved(ctx, g, i, m); err != nil {
+		if err := c.inspectMoved(ctx, g, m); err != nil {
 			return err
 		}
 	}
@@ -164,14 +164,14 @@ func (c *Check) classifyOne(ctx context.Context, g policyfile.Setting, i int, m 
 		return nil
 	}
 	if g.Mode == Advise && m.Final.Size() >= lookBesideFrom && !c.Layer.TestHooks.InTurn && !c.Commit.Req.DryRun {
-		c.lookBeside(ctx, g, i, m)
+		c.lookBeside(ctx, g, m)
 		return nil
 	}
 	found, err := c.inspect(ctx, m)
 	if err != nil {
 		return err
 	}
-	return c.decide(g, i, m, found)
+	return c.decide(g, m, found)
 }
 
 // withRefused adds another refused file of the commit to the refusal of the first
@@ -205,7 +205,7 @@ const lookBesideFrom = 16 << 10
 
 // lookBeside inspects a file concurrently. It is only for advice: a file that may
 // be refused is inspected before it is written to disk.
-func (c *Check) lookBeside(ctx context.Context, g policyfile.Setting, i int, m *engine.Mutation) {
+func (c *Check) lookBeside(ctx context.Context, g policyfile.Setting, m *engine.Mutation) {
 	still, target := *m, *m.Target // as they are now: the stages go on with m
 	still.Target = &target
 	done := make(chan struct{})
@@ -219,7 +219,7 @@ func (c *Check) lookBeside(ctx context.Context, g policyfile.Setting, i int, m *
 		<-done
 		switch { // advice that cannot be had is no failure
 		case err == nil:
-			c.decide(g, i, m, found)
+			c.decide(g, m, found)
 		case isCostly(err):
 			m.Warn(call.WarnNotScanned)
 		}
@@ -235,7 +235,7 @@ func (c *Check) Wait() {
 }
 
 // decide refuses, warns, or accepts.
-func (c *Check) decide(g policyfile.Setting, i int, m *engine.Mutation, f findings) error {
+func (c *Check) decide(g policyfile.Setting, m *engine.Mutation, f findings) error {
 	if f.fresh.Total < f.report.Tally().Total {
 		m.Warn(call.WarnRiskPreexisting)
 	}

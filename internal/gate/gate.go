@@ -248,7 +248,7 @@ const maxMovedScan = 8 << 20
 // that an exception of the policy allows there but not here counts as introduced
 // by the call. A warning reports bytes that git ignored at the old path and does
 // not ignore at the new one.
-func (c *Check) inspectMoved(ctx context.Context, g policyfile.Setting, i int, m *engine.Mutation) error {
+func (c *Check) inspectMoved(ctx context.Context, g policyfile.Setting, m *engine.Mutation) error {
 	p, to := c.Layer.Policy(), m.Target.Path
 	was, is := p.Options(m.Origin).Allow, p.Options(to).Allow
 	if was == nil && !c.gitSees(to, m.Origin) {
@@ -261,7 +261,7 @@ func (c *Check) inspectMoved(ctx context.Context, g policyfile.Setting, i int, m
 	if was != nil {
 		f, err := c.scanMoved(ctx, m, scan.Options{Allow: func(family, pattern string) bool { return !was(family, pattern) || is(family, pattern) }})
 		if err == nil {
-			err = c.decide(g, i, m, f)
+			err = c.decide(g, m, f)
 		}
 		if err != nil || !c.gitSees(to, m.Origin) {
 			return err
