@@ -22,7 +22,7 @@ func TestAsGit(t *testing.T) {
 	pattern := func() string {
 		var b strings.Builder
 		for range 1 + rng.IntN(4) {
-			b.WriteString(pick("a", "b", "ab", "*", "**", "?", "/", "/", "/**/", "**/", "/**", "[ab]", "[!a]", "[a-b]", "[]a]", "[[:alpha:]]", "[b", `\a`, `\*`, ".", "c.txt", "*.txt", " ", "x"))
+			b.WriteString(pick("a", "b", "ab", "*", "**", "?", "/", "/", "/**/", "**/", "/**", "[ab]", "[!a]", "[^a]", "[a-b]", "[]a]", "[[:alpha:]]", "[b", `\a`, `\*`, ".", "c.txt", "*.txt", " ", "x"))
 		}
 		p := pick("", "", "", "!", "/", "#", `\!`) + b.String() + pick("", "", "/", " ", `\ `)
 		return p
