@@ -1329,12 +1329,15 @@ func TestAWrongChecksumSaysWhyItPassed(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
 	good := ghToken(600)
-	bad := good[:len(good)-6] + strings.ToUpper(good[len(good)-6:len(good)-3]) + "0a0"
-	r := passes(t, s, put("a.env", "try "+bad+"\n", rw.ModeCreate))
-	got := reasons(r.Warnings)
-	require(t, strings.HasPrefix(got, call.WarnChecksumFailed+" risk_"), "warnings %s", got)
-	for _, w := range r.Warnings {
-		expect(t, w.Reason != call.WarnChecksumFailed || strings.Contains(w.Hint, "resilient-write demo"), "%+v", w)
+	for i, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeOverwrite, rw.ModeAppend} {
+		bad := ghToken(610 + uint64(i))
+		bad = bad[:len(bad)-6] + strings.ToUpper(bad[len(bad)-6:len(bad)-3]) + "0a0"
+		r := passes(t, s, put("a.env", "try "+bad+"\n", mode))
+		got := reasons(r.Warnings)
+		require(t, strings.HasPrefix(got, call.WarnChecksumFailed+" risk_"), "%s: warnings %s", mode, got)
+		for _, w := range r.Warnings {
+			expect(t, w.Reason != call.WarnChecksumFailed || strings.Contains(w.Hint, "resilient-write demo"), "%+v", w)
+		}
 	}
 	gated(t, s, dir, put("b.env", "try "+good+"\n", rw.ModeCreate))
 	wants(t, passes(t, s, put("c.env", "a password = \""+random(alphaBase, 16, 601)+"\"\n", rw.ModeCreate)), call.WarnRiskMedium)
