@@ -899,7 +899,7 @@ const inTheWay = "in the way\n"
 // at a later one. The user's content survives; if the user wrote nothing, everything is
 // as before.
 func TestRollbackSweep(t *testing.T) {
-	step := attackStep(9)
+	step, deaths := turns(1), turns(4)
 	for i, x := range takenBack {
 		x.disk = func(fs *simfs.FS) {
 			for p, text := range map[string]string{"a.txt": longText, "d/b.txt": otherText, "l.txt": longText, "l2.txt": longText} {
@@ -915,7 +915,7 @@ func TestRollbackSweep(t *testing.T) {
 					t.Parallel()
 					for _, name := range x.paths {
 						for n := (phase(step) + i + j) % step; x.takeBack(t, level, how, name, n, -1); n += step {
-							for m := 1 + (n+i)%step; x.takeBack(t, level, how, name, n, m); m += step {
+							for m := 1 + (n+i)%deaths; x.takeBack(t, level, how, name, n, m); m += deaths {
 							}
 						}
 					}
@@ -941,7 +941,10 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 			blocked = true
 			replaceBy(fs.Foreign(), "bad.txt", inTheWay)
 		}
-		if count++; blocked && count > n && !acted {
+		if blocked {
+			count++
+		}
+		if count > n && !acted {
 			acted = true
 			// A change to a file between its comparison and the next step is not
 			// detected: no file system has such a step.
@@ -953,7 +956,7 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 	})
 	err = x.run(s)
 	fs.Before(nil)
-	died := errors.Is(err, simfs.ErrDead)
+	died := fs.Stopped()
 	fs.StopAt(-1)
 	if !died {
 		s.Close(background)

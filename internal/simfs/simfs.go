@@ -215,6 +215,13 @@ func (f *FS) StopAt(n int) {
 	}
 }
 
+// Stopped reports whether StopAt has killed the process.
+func (f *FS) Stopped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stopped
+}
+
 // Muts is the number of mutating operations so far.
 func (f *FS) Muts() int {
 	f.mu.Lock()
