@@ -1,6 +1,7 @@
 package frontmatter
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -58,17 +59,11 @@ func Decode(yaml []byte) (*Map, error) {
 	if root == nil || root.Kind != strictyaml.Map {
 		return nil, NotMapping
 	}
-	c := converter{anchors: map[string]anchored{}}
-	v, err := c.value(root, 1)
+	v, err := new(converter).value(root, 1)
 	if err != nil {
 		return nil, err
 	}
 	return v.(*Map), nil
-}
-
-// problemAt returns an error at the place of a node.
-func problemAt(n *strictyaml.Node, kind Problem, format string, args ...any) error {
-	return &Error{kind, n.Line + 1, n.Column, fmt.Sprintf(format, args...)}
 }
 
 // shorten cuts a text that is quoted in a message.
@@ -76,79 +71,61 @@ func shorten(s string) string { return visible.Cut(s, 60) }
 
 // converter turns nodes into values.
 type converter struct {
-	nodes   int
-	anchors map[string]anchored
+	nodes int
+	alias *strictyaml.Node // the outermost of those whose values are being converted
 }
 
-// anchored is the value of an anchor.
-type anchored struct {
-	value any
-	nodes int
+// problem returns an error at the place of a node, or at the alias that copies it.
+func (c *converter) problem(n *strictyaml.Node, kind Problem, format string, args ...any) error {
+	n = cmp.Or(c.alias, n)
+	return &Error{kind, n.Line + 1, n.Column, fmt.Sprintf(format, args...)}
 }
 
 // value converts one node. depth is that of the collection it would be.
 func (c *converter) value(n *strictyaml.Node, depth int) (v any, err error) {
-	before := c.nodes
-	if c.nodes++; c.nodes > MaxNodes {
-		return nil, problemAt(n, TooLarge, "more than %d values", MaxNodes)
+	if n.Kind == strictyaml.Alias && n.Target == nil { // one that its own value names
+		return nil, c.problem(n, InvalidYAML, "alias %q has no anchor before it", shorten(n.Text))
 	}
-	wrong := false
+	if c.nodes++; c.nodes > MaxNodes {
+		return nil, c.problem(n, TooLarge, "more than %d values", MaxNodes)
+	}
 	switch n.Kind {
 	case strictyaml.Alias:
-		a, known := c.anchors[n.Text]
-		if !known { // one that its own value names
-			return nil, problemAt(n, InvalidYAML, "alias %q has no anchor before it", shorten(n.Text))
-		}
-		if c.nodes += a.nodes; c.nodes > MaxNodes {
-			return nil, problemAt(n, TooLarge, "more than %d values", MaxNodes)
-		}
-		if check(a.value, depth) != nil {
-			return nil, problemAt(n, TooLarge, "nested deeper than %d levels", MaxDepth)
-		}
-		return clone(a.value), nil
+		defer func(outer *strictyaml.Node) { c.alias = outer }(c.alias)
+		c.alias = cmp.Or(c.alias, n)
+		return c.value(n.Target, depth) // again, so that the copy can be changed alone
 	case strictyaml.Map, strictyaml.List:
-		tag := "!!map"
-		if n.Kind == strictyaml.List {
-			tag = "!!seq"
+		if depth > MaxDepth {
+			return nil, c.problem(n, TooLarge, "nested deeper than %d levels", MaxDepth)
 		}
-		wrong = n.Tag != "" && n.Tag != tag
-		v, err = c.collection(n, depth)
+		if v, err = c.collection(n, depth); err != nil {
+			return nil, err
+		}
 	default:
 		v = n.Text
-		if n.Tag != "" {
-			var ok bool
-			v, ok = resolveAs(n.Tag, n.Text)
-			wrong = !ok
-		} else if n.Plain {
+		if n.Tag != "!!str" && (n.Plain || n.Tag != "") {
 			v = resolve(n.Text)
 		}
 	}
-	if err == nil && wrong {
-		err = problemAt(n, InvalidYAML, "the value is not what its tag %s says", n.Tag)
+	if n.Tag != "" && !hasType(v, n.Tag) {
+		return nil, c.problem(n, InvalidYAML, "the value is not what its tag %s says", n.Tag)
 	}
-	if n.Anchor != "" {
-		c.anchors[n.Anchor] = anchored{v, c.nodes - before}
-	}
-	return v, err
+	return v, nil
 }
 
 // collection converts a mapping or a list.
 func (c *converter) collection(n *strictyaml.Node, depth int) (any, error) {
-	if n.Kind == strictyaml.List {
-		list := make([]any, 0, len(n.Items))
-		for _, item := range n.Items {
-			v, err := c.value(item, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
+	m, list := &Map{}, make([]any, 0, len(n.Items))
+	for _, item := range n.Items {
+		v, err := c.value(item, depth+1)
+		if err != nil {
+			return nil, err
 		}
-		return list, nil
+		list = append(list, v)
 	}
-	m := &Map{}
 	for _, f := range n.Fields {
 		if f.Key.Kind >= strictyaml.List || f.Key.Tag != "" || f.Key.Anchor != "" {
-			return nil, problemAt(f.Key, InvalidYAML, "only scalars without tag and anchor can be keys")
+			return nil, c.problem(f.Key, InvalidYAML, "only scalars without tag and anchor can be keys")
 		}
 		v, err := c.value(f.Value, depth+1)
 		if err != nil {
@@ -156,26 +133,10 @@ func (c *converter) collection(n *strictyaml.Node, depth int) (any, error) {
 		}
 		m.Set(f.Key.Text, v)
 	}
-	return m, nil
-}
-
-// clone copies a value, so that what an alias gives can be changed alone.
-func clone(v any) any {
-	switch v := v.(type) {
-	case *Map:
-		m := &Map{}
-		for _, key := range v.keys {
-			m.Set(key, clone(v.values[key]))
-		}
-		return m
-	case []any:
-		list := make([]any, len(v))
-		for i, item := range v {
-			list[i] = clone(item)
-		}
-		return list
+	if n.Kind == strictyaml.List {
+		return list, nil
 	}
-	return v
+	return m, nil
 }
 
 var (
@@ -198,22 +159,19 @@ func resolve(text string) any {
 	return text
 }
 
-// resolveAs returns the value of a scalar with a core tag, quoted or not. It reports
-// whether the text has the type of the tag.
-func resolveAs(tag, text string) (v any, ok bool) {
-	v = resolve(text)
-	switch tag {
-	case "!!str":
-		return text, true
-	case "!!null":
-		return nil, v == nil
-	case "!!bool":
-		_, ok = v.(bool)
-	case "!!int":
-		_, ok = v.(json.Number)
-		ok = ok && !strings.ContainsAny(text, ".eE")
-	case "!!float":
-		_, ok = v.(json.Number)
+// hasType reports whether a value has the type of a core tag.
+func hasType(v any, tag string) bool {
+	switch v := v.(type) {
+	case *Map:
+		return tag == "!!map"
+	case []any:
+		return tag == "!!seq"
+	case nil:
+		return tag == "!!null"
+	case bool:
+		return tag == "!!bool"
+	case json.Number:
+		return tag == "!!float" || tag == "!!int" && !strings.ContainsAny(string(v), ".eE")
 	}
-	return v, ok
+	return tag == "!!str"
 }

@@ -2,10 +2,12 @@ package frontmatter
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // Encode writes m as YAML in block style. Equal maps give the same bytes, and
@@ -20,8 +22,8 @@ import (
 // than [MaxDepth] (all of these [NotEncodable]), and what exceeds the other
 // limits of Decode ([TooLarge]).
 func Encode(m *Map) ([]byte, error) {
-	if m == nil {
-		m = &Map{}
+	if m.Len() == 0 {
+		return []byte("{}\n"), nil
 	}
 	if err := check(m, 1); err != nil {
 		return nil, err
@@ -51,31 +53,23 @@ type encoder struct {
 // collection writes a mapping or a list whose lines are indented by indent spaces; the
 // first line is already indented. Every line ends with a line feed.
 func (e *encoder) collection(v any, indent int) {
-	switch v := v.(type) {
-	case *Map:
-		if v.Len() == 0 {
-			e.out.WriteString("{}\n")
+	list, _ := v.([]any)
+	for i, item := range list {
+		e.indent(min(i, 1) * indent)
+		e.out.WriteByte('-')
+		e.value(item, indent)
+	}
+	m, _ := v.(*Map)
+	for i, key := range m.Keys() {
+		e.indent(min(i, 1) * indent)
+		writeString(&e.out, key)
+		e.out.WriteByte(':')
+		value := m.values[key]
+		if members(value) > 0 {
+			e.out.WriteByte('\n')
+			e.indent(indent + 1)
 		}
-		for i, key := range v.Keys() {
-			e.indent(min(i, 1) * indent)
-			writeString(&e.out, key)
-			e.out.WriteByte(':')
-			value := v.values[key]
-			if members(value) > 0 {
-				e.out.WriteByte('\n')
-				e.indent(indent + 1)
-			}
-			e.value(value, indent)
-		}
-	case []any:
-		if len(v) == 0 {
-			e.out.WriteString("[]\n")
-		}
-		for i, item := range v {
-			e.indent(min(i, 1) * indent)
-			e.out.WriteByte('-')
-			e.value(item, indent)
-		}
+		e.value(value, indent)
 	}
 }
 
@@ -88,15 +82,16 @@ func (e *encoder) value(v any, indent int) {
 	}
 	text, isText := v.(string)
 	switch {
-	case members(v) >= 0:
+	case members(v) > 0:
 		e.collection(v, indent+2)
-	case !isText:
-		e.out.WriteString(scalarText(v) + "\n")
 	case e.literals && isLiteral(text):
 		e.literal(text, indent+2)
-	default:
+	case isText:
 		writeString(&e.out, text)
 		e.out.WriteByte('\n')
+	default: // null, a bool, a number, or an empty collection
+		data, _ := schema.Plain(v)
+		e.out.Write(append(data, '\n'))
 	}
 }
 
@@ -123,61 +118,30 @@ func (e *encoder) literal(s string, indent int) {
 
 func (e *encoder) indent(n int) { e.out.WriteString(strings.Repeat(" ", n)) }
 
-// isLiteral reports whether s is written as a block literal: it has several lines, all
-// its characters are visible, and neither its first line nor its end has blanks that a
-// reader could drop or take for indentation.
+var (
+	// blanked matches text whose blanks a reader of a block literal could drop or take
+	// for indentation: at the beginning, in a line without text, or at the end.
+	blanked = regexp.MustCompile(`(?m)\A[ \t\n]|^[ \t]+$|[ \t]\z`)
+	// ambiguous matches what cannot be without quotes, or what some reader of YAML 1.1 or
+	// 1.2 takes for something else than a string: text that begins with a sign or holds
+	// syntax, words, and what looks like a number or a time.
+	ambiguous = regexp.MustCompile(`(?i)^([^a-z0-9\x{80}-\x{10ffff}]|$)|<| #|: |[ :]$|^[0-9][0-9a-fotxz_+\-:., ]*$|^(null|true|false|yes|no|on|off|y|n|inf|nan|infinity)$`)
+)
+
+// isLiteral reports whether s is written as a block literal: it has several lines, and
+// all its characters are visible.
 func isLiteral(s string) bool {
-	if strings.Trim(s, "\n") == "" || !strings.Contains(s, "\n") {
-		return false
-	}
-	if strings.ContainsRune(" \t\n", rune(s[0])) || strings.ContainsRune(" \t", rune(s[len(s)-1])) {
-		return false
-	}
-	for line := range strings.Lines(s) {
-		text := strings.TrimSuffix(line, "\n")
-		if text != "" && strings.Trim(text, " \t") == "" {
-			return false
-		}
-	}
-	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && hidden(r) }) && !strings.Contains(s, strings.Repeat("<", maxAngles))
+	return strings.Contains(s, "\n") && !blanked.MatchString(s) && !strings.Contains(s, strings.Repeat("<", maxAngles)) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && hidden(r) })
 }
 
 // hidden reports whether r is always escaped: what does not show, except for the
 // joiners of words and of symbols.
 func hidden(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
 
-// ambiguous are words, in lower case, that readers of YAML 1.1 or 1.2 take for
-// something else than a string.
-var ambiguous = []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan", "infinity"}
-
-// isPlain reports whether s can be written without quotes. It begins with a letter
-// or a symbol outside ASCII, or with a digit if it does not look like a number
-// or a time.
+// isPlain reports whether s can be written without quotes.
 func isPlain(s string) bool {
-	if s == "" || slices.Contains(ambiguous, strings.ToLower(s)) {
-		return false
-	}
-	first := []rune(s[:min(len(s), 4)])[0]
-	switch {
-	case '0' <= first && first <= '9':
-		if strings.Trim(strings.ToLower(s), "0123456789abcdefotxz_+-:., ") == "" {
-			return false
-		}
-	case first >= 0x80, 'a' <= first && first <= 'z', 'A' <= first && first <= 'Z':
-	default:
-		return false
-	}
-	before := rune(0)
-	for _, r := range s {
-		switch {
-		case r == '<' || r == '#' && before == ' ' || r == ' ' && before == ':':
-			return false
-		case hidden(r) || r != ' ' && unicode.IsSpace(r):
-			return false
-		}
-		before = r
-	}
-	return before != ' ' && before != ':'
+	return !ambiguous.MatchString(s) && !strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r != ' ' && unicode.IsSpace(r) })
 }
 
 // maxAngles bounds the < that are written in a row, below what Decode refuses.

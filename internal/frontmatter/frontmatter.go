@@ -15,6 +15,7 @@ package frontmatter
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // Problem is a defect of a document. The errors of this package can be distinguished
@@ -100,11 +101,7 @@ func Join(m *Map, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := make([]byte, 0, len(yaml)+len(body)+8)
-	doc = append(doc, "---\n"...)
-	doc = append(doc, yaml...)
-	doc = append(doc, "---\n"...)
-	return append(doc, body...), nil
+	return slices.Concat([]byte("---\n"), yaml, []byte("---\n"), body), nil
 }
 
 // isDelimiter reports whether the line is the mark, blanks at its end aside.

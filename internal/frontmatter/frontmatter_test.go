@@ -141,6 +141,7 @@ func TestDecode(t *testing.T) {
 		"a: &x {b: [1]}\nc: *x\nd: [*x, *x]":            pairs("a", pairs("b", []any{num("1")}), "c", pairs("b", []any{num("1")}), "d", []any{pairs("b", []any{num("1")}), pairs("b", []any{num("1")})}),
 		"a: &x\nb: *x":                                  pairs("a", nil, "b", nil),
 		"a: &x 1\nb: &x 2\nc: *x":                       pairs("a", num("1"), "b", num("2"), "c", num("2")),
+		"a: &x [&y 1, *y]\nb: &y 2\nc: *x\nd: *y":       pairs("a", []any{num("1"), num("1")}, "b", num("2"), "c", []any{num("1"), num("1")}, "d", num("2")),
 		`a: "\x41\u00e9\ud83d\ude00\U0001F600\n\t\e\/"`: pairs("a", "Aé😀😀\n\t\x1b/"),
 		"a: \"x\n  y\n\n  z\"\nb: 'p\n  q'":             pairs("a", "x y\nz", "b", "p q"),
 		"a: b\n  c\nd: e":                               pairs("a", "b c", "d", "e"),
@@ -343,6 +344,8 @@ func TestEveryRefusalHasAPlace(t *testing.T) {
 		"nested dashes under keys": {nestedBy(40, "- "), 0, 0, frontmatter.TooLarge, "nested deeper than 64"},
 		"blank lines":              {"a: 1\n" + strings.Repeat("\n", 200) + "b: 1\n", 102, 1, frontmatter.TooLarge, "blank lines"},
 		"angles":                   {"a: " + strings.Repeat("<", 2000), 1, 1004, frontmatter.TooLarge, "in a row"},
+		"nested by an alias":       {"a: &a " + nestedIn(40) + "\nb: " + nestedIn(40, "*a"), 2, 44, frontmatter.TooLarge, "nested deeper than 64"},
+		"values by an alias":       {"a: &a [" + strings.Repeat("1,", 9000) + "]\nb: [" + strings.Repeat("*a, ", 20) + "]", 2, 45, frontmatter.TooLarge, "more than 100000 values"},
 		"tokens":                   {"a: [" + strings.Repeat("1,\n", 20_000) + "]", 0, 0, frontmatter.TooLarge, "tokens"},
 		"anchors":                  {"a: " + strings.Repeat("\n- &a x", 1200), 0, 0, frontmatter.TooLarge, "tags and anchors"},
 	} {
@@ -359,6 +362,11 @@ func TestEveryRefusalHasAPlace(t *testing.T) {
 	_, err := frontmatter.Decode([]byte(strings.Repeat("a", frontmatter.MaxSize+1)))
 	_, _, message := placeOf(err)
 	testbed.Expect(t, errors.Is(err, frontmatter.TooLarge) && strings.Contains(message, "1048576 bytes"), "size: %v", err)
+}
+
+// nestedIn is a list in a list, and so on, with the items in the innermost one.
+func nestedIn(depth int, items ...string) string {
+	return strings.Repeat("[", depth) + strings.Join(items, ", ") + strings.Repeat("]", depth)
 }
 
 // nestedBy is a mapping in a mapping, and so on.

@@ -77,9 +77,12 @@ func (m *Map) Keys() []string {
 // JSON: equal values under the same keys in the same order. 1.0 is not 1. A nil Map
 // equals an empty one.
 func (m *Map) Equal(other *Map) bool {
-	a, _ := schema.Plain(ordered(m))
-	b, _ := schema.Plain(ordered(other))
-	return m.Len() == other.Len() && (m.Len() == 0 || bytes.Equal(a, b))
+	if m.Len() == 0 || other.Len() == 0 {
+		return m.Len() == other.Len()
+	}
+	a, _ := m.MarshalJSON()
+	b, _ := other.MarshalJSON()
+	return bytes.Equal(a, b)
 }
 
 // check refuses values that cannot be written; depth is that of a collection.
@@ -129,15 +132,6 @@ func members(v any) int {
 	return -1
 }
 
-// scalarText is the text of null, a bool, or a number.
-func scalarText(v any) string {
-	switch v.(type) {
-	case json.Number, bool:
-		return fmt.Sprint(v)
-	}
-	return "null"
-}
-
 // notEncodable returns a [NotEncodable] problem and its reason.
 func notEncodable(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", NotEncodable, fmt.Sprintf(format, args...))
@@ -147,32 +141,17 @@ func notEncodable(format string, args ...any) error {
 // numbers in their own text. A nil Map is null. Text that is not UTF-8 is
 // refused, as [Encode] does.
 func (m *Map) MarshalJSON() ([]byte, error) {
+	if m == nil {
+		return []byte("null"), nil
+	}
 	if err := check(m, 1); err != nil {
 		return nil, err
 	}
-	return schema.Plain(ordered(m))
-}
-
-// ordered is a value with each mapping as an object that keeps the order of its keys.
-func ordered(v any) any {
-	switch v := v.(type) {
-	case []any:
-		list := make([]any, len(v))
-		for i, item := range v {
-			list[i] = ordered(item)
-		}
-		return list
-	case *Map:
-		if v == nil {
-			return nil
-		}
-		object := make(schema.Object, len(v.keys))
-		for i, key := range v.keys {
-			object[i] = schema.Member{Key: key, Value: ordered(v.values[key])}
-		}
-		return object
+	object := schema.Object{}
+	for _, key := range m.Keys() {
+		object = append(object, schema.Member{Key: key, Value: m.values[key]})
 	}
-	return v
+	return schema.Plain(object)
 }
 
 // UnmarshalJSON replaces the content of m by a JSON object, keeping the order of its
@@ -204,44 +183,41 @@ func (m *Map) UnmarshalJSON(data []byte) error {
 	return errors.New("the JSON value is not an object")
 }
 
-// readJSON reads the next value, or the end of the collection around it,
-// which it returns as a json.Delim.
+// readJSON reads the next value.
 func readJSON(dec *json.Decoder, depth int) (any, error) {
 	token, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
 	delim, ok := token.(json.Delim)
-	if !ok || delim == ']' || delim == '}' {
-		return token, nil
+	if err != nil || !ok {
+		return token, err
 	}
 	if depth++; depth > MaxDepth {
 		return nil, fmt.Errorf("the JSON value is nested deeper than %d", MaxDepth)
 	}
-	if delim == '[' {
-		list := []any{}
-		for {
-			item, err := readJSON(dec, depth)
-			if err != nil || item == json.Delim(']') {
-				return list, err
+	object, list := &Map{}, []any{}
+	for dec.More() {
+		name := ""
+		if delim == '{' {
+			key, err := dec.Token()
+			if err != nil {
+				return nil, err
 			}
-			list = append(list, item)
-		}
-	}
-	object := &Map{}
-	for {
-		key, err := dec.Token()
-		if err != nil || key == json.Delim('}') {
-			return object, err
-		}
-		name := key.(string) // the decoder refuses other keys
-		if _, known := object.Get(name); known {
-			return nil, fmt.Errorf("key %q is there twice", shorten(name))
+			name = key.(string) // the decoder refuses other keys
+			if _, known := object.Get(name); known {
+				return nil, fmt.Errorf("key %q is there twice", shorten(name))
+			}
 		}
 		value, err := readJSON(dec, depth)
 		if err != nil {
 			return nil, err
 		}
-		object.Set(name, value)
+		if delim == '{' {
+			object.Set(name, value)
+		} else {
+			list = append(list, value)
+		}
 	}
+	if _, err = dec.Token(); err != nil || delim == '{' {
+		return object, err
+	}
+	return list, nil
 }

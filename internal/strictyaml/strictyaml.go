@@ -78,6 +78,7 @@ type Node struct {
 	Plain        bool   // a scalar without quotes
 	Folded       bool   // plain text over more than one line
 	Tag, Anchor  string
+	Target       *Node // of an alias; nil within the value of its own anchor
 	Fields       []Field
 	Items        []*Node
 }
@@ -162,7 +163,7 @@ func (r *reader) read() (root *Node) {
 	if w.all(tokens); len(r.problems) > 0 {
 		return nil
 	}
-	t := treeMaker{r: r, seen: map[*token.Token]bool{}}
+	t := treeMaker{r: r, seen: map[*token.Token]bool{}, named: map[string]*Node{}}
 	return t.document(tokens, w.runs)
 }
 

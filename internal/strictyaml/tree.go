@@ -16,6 +16,7 @@ type document = ast.DocumentNode
 type treeMaker struct {
 	r     *reader
 	seen  map[*token.Token]bool
+	named map[string]*Node                         // the last value of each anchor
 	rest  map[*token.Token][]*ast.MappingValueNode // entries by the first key of their mapping
 	depth int
 }
@@ -98,7 +99,10 @@ func (t *treeMaker) node(n ast.Node, key *Node) *Node {
 	case *ast.SequenceNode:
 		return t.list(out, n)
 	case *ast.AnchorNode:
-		return t.property(n.Value, key, n.Start, func(v *Node) { v.Anchor = t.name(n.Name) })
+		return t.property(n.Value, key, n.Start, func(v *Node) {
+			v.Anchor = t.name(n.Name)
+			t.named[v.Anchor] = v
+		})
 	case *ast.TagNode:
 		return t.property(n.Value, key, n.Start, func(v *Node) { v.Tag = n.Start.Value })
 	case *ast.MappingKeyNode:
@@ -109,6 +113,7 @@ func (t *treeMaker) node(n ast.Node, key *Node) *Node {
 		return v
 	case *ast.AliasNode:
 		out.Kind, out.Text = Alias, t.name(n.Value)
+		out.Target = t.named[out.Text]
 		return out
 	}
 	return t.scalar(out, n, key)
