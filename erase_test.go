@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -527,6 +528,27 @@ func TestEraseKeepsWhatWasAddedTo(t *testing.T) {
 		}
 		check(t, s, true)
 	}
+}
+
+// TestEraseAfterOneThatFailed: an erasure that fails while it keeps the beginning of a version
+// lets go of history, so that it can be repeated.
+func TestEraseAfterOneThatFailed(t *testing.T) {
+	secret, fs := leaked(), simfs.New()
+	s := must(rw.OpenSim(fs, &rw.Options{LockTimeout: time.Second}, rw.Sim{}))(t)
+	addSecret(t, s, "added.txt", secret)
+	noErr(t, s.Sync(background))
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "mkdir" && strings.HasPrefix(op.Path, rw.StateDirName+"/history/") {
+			return simfs.Fault{Err: syscall.EIO}
+		}
+		return simfs.Fault{}
+	})
+	r := admin.EraseRequest{Secret: []byte(secret)}
+	fails(s.Admin().Erase(background, r))(t, rw.ErrIO)
+	fs.Inject(nil)
+	erase(t, s, r)
+	nowhere(t, fs.Tree(), secret)
+	equal(t, beginnings(t, s, "added.txt"), "one\ntwo\n.one\n.")
 }
 
 // TestPruneBesideAnErasure: an erasure is stopped at any point, and another process removes

@@ -548,16 +548,16 @@ func (e *eraser) versions(ctx context.Context) error {
 	if err != nil || len(shas) == 0 {
 		return err
 	}
-	unlock := func() {}
 	if !e.DryRun { // no sweep removes what only is the beginning of these
-		if unlock, err = e.Engine.Locks.ShareHistory(ctx, e.LockTimeout); err == nil {
-			err = e.keepBeginnings(ctx, shas)
-		}
+		unlock, err := e.Engine.Locks.ShareHistory(ctx, e.LockTimeout)
 		if err != nil {
 			return err
 		}
+		defer unlock()
+		if err := e.keepBeginnings(ctx, shas); err != nil {
+			return err
+		}
 	}
-	defer unlock()
 	err = e.carry(ctx)
 	e.out.Versions = append(e.out.Versions, shas[:min(len(shas), maxNamed-len(e.out.Versions))]...)
 	if err != nil || e.DryRun {
