@@ -65,23 +65,20 @@ func (c *checker) read(data []byte) *node {
 
 // check compares one value with its spec, and puts it in its field.
 func (c *checker) check(n *node, s *spec, v reflect.Value) {
+	if !c.kind(n, s) {
+		return
+	}
 	switch s.form {
 	case object:
-		if c.kind(n, strictyaml.Map) {
-			c.object(n, s, v)
-		}
+		c.object(n, s, v)
 	case families:
-		if c.kind(n, strictyaml.Map) {
-			for _, f := range n.Fields {
-				family := grow(v).Addr().Interface().(*Family)
-				c.scalar(f.Key, &spec{form: name}, reflect.ValueOf(&family.Name).Elem())
-				c.check(f.Value, s.item, reflect.ValueOf(&family.Patterns).Elem())
-			}
+		for _, f := range n.Fields {
+			family := grow(v).Addr().Interface().(*Family)
+			c.check(f.Key, &spec{form: name}, reflect.ValueOf(&family.Name).Elem())
+			c.check(f.Value, s.item, reflect.ValueOf(&family.Patterns).Elem())
 		}
 	case listOf:
-		if c.kind(n, strictyaml.List) {
-			c.list(n, s, v)
-		}
+		c.list(n, s, v)
 	default:
 		c.scalar(n, s, v)
 	}
@@ -93,20 +90,28 @@ var kindNames = [...]string{
 	strictyaml.Bool: "true or false", strictyaml.Special: "a special number", strictyaml.List: "a list", strictyaml.Map: "a mapping",
 }
 
-const giveValue = "remove the key or give it a value"
-
-// kind reports a value that is no mapping or list.
-func (c *checker) kind(n *node, want strictyaml.NodeKind) bool {
-	if n.Kind == want {
+// kind reports a value that is of another kind than its form is written in.
+func (c *checker) kind(n *node, s *spec) bool {
+	w, special := writing[s.form]
+	if !special {
+		w = anyText
+	}
+	if slices.Contains(w.kinds, n.Kind) {
 		return true
 	}
-	hint := ""
-	if n.Kind == strictyaml.Null {
-		hint = giveValue
-	} else if want == strictyaml.List {
-		hint = "write it as a list, with a dash before each item"
+	found, hint := kindNames[n.Kind], w.hint
+	switch {
+	case n.Kind == strictyaml.Null:
+		hint = "remove the key or give it a value"
+	case s.form == choice:
+		hint = "use " + oneOf(s.choices)
+	case n.Kind == strictyaml.Text && (s.form == whole || s.form == number):
+		hint = "write a number without quotes"
 	}
-	c.add(n, BadType, fmt.Sprintf("expected %s, found %s", kindNames[want], kindNames[n.Kind]), hint)
+	if n.Kind == strictyaml.Text {
+		found += " " + clip(n.Text)
+	}
+	c.add(n, BadType, fmt.Sprintf("expected %s, found %s", w.wanted, found), hint)
 	return false
 }
 
@@ -248,13 +253,17 @@ type written struct {
 }
 
 var (
-	texts   = []strictyaml.NodeKind{strictyaml.Text}
-	numbers = []strictyaml.NodeKind{strictyaml.Integer, strictyaml.Decimal}
+	texts    = []strictyaml.NodeKind{strictyaml.Text}
+	numbers  = []strictyaml.NodeKind{strictyaml.Integer, strictyaml.Decimal}
+	mappings = []strictyaml.NodeKind{strictyaml.Map}
 
 	// anyText is how the forms of texts may be written that are not in writing.
 	anyText = written{texts, "text", "put it in quotes"}
 
 	writing = map[form]written{
+		object:    {mappings, "a mapping", ""},
+		families:  {mappings, "a mapping", ""},
+		listOf:    {[]strictyaml.NodeKind{strictyaml.List}, "a list", "write it as a list, with a dash before each item"},
 		choice:    {texts, "text", ""},
 		age:       {texts, "text", `write it with a unit, such as "30d"`},
 		truth:     {[]strictyaml.NodeKind{strictyaml.Bool}, "true or false", "write true or false"},
@@ -266,26 +275,6 @@ var (
 
 // scalar checks a single value and puts it in its field.
 func (c *checker) scalar(n *node, s *spec, v reflect.Value) {
-	w, special := writing[s.form]
-	if !special {
-		w = anyText
-	}
-	if !slices.Contains(w.kinds, n.Kind) {
-		found, hint := kindNames[n.Kind], w.hint
-		switch {
-		case n.Kind == strictyaml.Null:
-			hint = giveValue
-		case s.form == choice:
-			hint = "use " + oneOf(s.choices)
-		case n.Kind == strictyaml.Text && (s.form == whole || s.form == number):
-			hint = "write a number without quotes"
-		}
-		if n.Kind == strictyaml.Text {
-			found += " " + clip(n.Text)
-		}
-		c.add(n, BadType, fmt.Sprintf("expected %s, found %s", w.wanted, found), hint)
-		return
-	}
 	if n.Folded && s.form != prose {
 		c.add(n, BadValue, "the value goes on over more than one line", "a dash or a key may be missing, or put it in quotes")
 		return
@@ -301,7 +290,7 @@ func (c *checker) scalar(n *node, s *spec, v reflect.Value) {
 	case regex:
 		c.count(n, s.limit, costOf(n.Text))
 	}
-	if s.use != 0 && n.Text != "*" {
+	if s.use != "" && n.Text != "*" {
 		c.named(n, s.use)
 	}
 	store(v, value)
@@ -309,9 +298,9 @@ func (c *checker) scalar(n *node, s *spec, v reflect.Value) {
 
 // named remembers the place of a name and reports a rule of the same name as
 // another one.
-func (c *checker) named(n *node, use nameKind) {
+func (c *checker) named(n *node, use string) {
 	c.file.names = append(c.file.names, nameUse{n.Text, use, n})
-	if use != addedName {
+	if use != "added" {
 		return
 	}
 	if line, again := c.names[n.Text]; again {

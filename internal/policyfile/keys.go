@@ -49,7 +49,7 @@ type spec struct {
 	above    bool   // min itself is not allowed
 	reason   string // for a number out of range; bad_value when ""
 	limit    *limit // counts in the whole file
-	use      nameKind
+	use      string // of a name, see nameUse
 }
 
 // node is a value of the file.
@@ -96,7 +96,7 @@ func objectOf(t reflect.Type) *spec {
 
 // specOf returns the spec of a field, or of an item of one.
 func specOf(t reflect.Type, tag reflect.StructTag) *spec {
-	s := &spec{tag: tag, use: nameKinds[tag.Get("use")], reason: tag.Get("reason"), max: bound(tag.Get("max"))}
+	s := &spec{tag: tag, use: tag.Get("use"), reason: tag.Get("reason"), max: bound(tag.Get("max"))}
 	if above := tag.Get("above"); above != "" {
 		s.min, s.above = bound(above), true
 	} else {
@@ -157,24 +157,11 @@ func grow(list reflect.Value) reflect.Value {
 	return list.Index(list.Len() - 1)
 }
 
-// nameKind is the required form of a name in the file.
-type nameKind int
-
-const (
-	familyName  nameKind = iota + 1
-	patternName          // of a rule
-	eitherName           // of a rule or of a family
-	addedName            // of a rule that the file adds
-)
-
-// nameKinds are the values of the tag use.
-var nameKinds = map[string]nameKind{"family": familyName, "pattern": patternName, "either": eitherName, "added": addedName}
-
-// nameUse is a name and its place in the file.
+// nameUse is a name and its place in the file. kind is the tag use: what the name must be
+// that of, or "added" for a rule that the file adds.
 type nameUse struct {
-	name string
-	kind nameKind
-	at   *node
+	name, kind string
+	at         *node
 }
 
 // CheckNames compares the names in the file with the built-in families and
@@ -182,43 +169,31 @@ type nameUse struct {
 // that are neither built in nor added by the file itself, because a misspelt
 // name would have no effect, and rules the file adds under the name of a
 // built-in one. The problems are sorted and bounded as those of [Parse].
-func (f *File) CheckNames(families, patterns []string) []*Problem {
-	knownFamilies, knownPatterns := slices.Clone(families), slices.Clone(patterns)
+func (f *File) CheckNames(families, patterns []string) (problems []*Problem) {
+	known := map[string][]string{"family": slices.Clone(families), "pattern": slices.Clone(patterns)}
 	for _, family := range f.ExtendPatterns {
-		knownFamilies = append(knownFamilies, family.Name)
+		known["family"] = append(known["family"], family.Name)
 		for _, p := range family.Patterns {
-			knownPatterns = append(knownPatterns, p.Name)
+			known["pattern"] = append(known["pattern"], p.Name)
 		}
 	}
-	both := append(slices.Clone(knownPatterns), knownFamilies...)
-	var problems []*Problem
+	known["pattern or family"] = slices.Concat(known["pattern"], known["family"])
 	for _, use := range f.names {
 		p := &Problem{Line: use.at.Line, Column: use.at.Column, Reason: BadValue}
-		known, what := both, "pattern or family"
-		switch use.kind {
-		case familyName:
-			known, what = knownFamilies, "family"
-		case patternName:
-			known, what = knownPatterns, "pattern"
-		case addedName:
-			if slices.Contains(patterns, use.name) {
-				p.Message, p.Hint = fmt.Sprintf("the name %q is that of a built-in pattern", use.name), "choose another name"
-				problems = append(problems, p)
-			}
-			continue
-		}
-		if slices.Contains(known, use.name) {
-			continue
-		}
-		p.Message = fmt.Sprintf("unknown %s %q", what, use.name)
-		hint := ""
 		switch {
-		case use.kind == familyName && slices.Contains(knownPatterns, use.name):
-			hint = "it is a pattern; name it under disable_patterns"
-		case use.kind == patternName && slices.Contains(knownFamilies, use.name):
-			hint = "it is a family; name it under disable_families"
+		case use.kind == "added" && slices.Contains(patterns, use.name):
+			p.Message, p.Hint = fmt.Sprintf("the name %q is that of a built-in pattern", use.name), "choose another name"
+		case use.kind == "added" || slices.Contains(known[use.kind], use.name):
+			continue
+		case use.kind == "family" && slices.Contains(known["pattern"], use.name):
+			p.Hint = "it is a pattern; name it under disable_patterns"
+		case use.kind == "pattern" && slices.Contains(known["family"], use.name):
+			p.Hint = "it is a family; name it under disable_families"
 		}
-		p.Hint = didYouMean(use.name, known, hint)
+		if p.Message == "" {
+			p.Message = fmt.Sprintf("unknown %s %q", use.kind, use.name)
+			p.Hint = didYouMean(use.name, known[use.kind], p.Hint)
+		}
 		problems = append(problems, p)
 	}
 	return sorted(problems)

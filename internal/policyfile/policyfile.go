@@ -150,7 +150,7 @@ func (s Setting) String() string {
 // "*", may be "", but not both.
 type Allow struct {
 	Path    string `key:"path" form:"glob"`
-	Pattern string `key:"pattern" form:"nameStar" use:"either"`
+	Pattern string `key:"pattern" form:"nameStar" use:"pattern or family"`
 	Reason  string `key:"reason" form:"prose" missing:"say why the exception is safe"`
 }
 
