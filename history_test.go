@@ -1441,7 +1441,7 @@ func TestEraseLooksAgain(t *testing.T) {
 	write(t, s, "a.txt", "innocent\n", rw.ModeCreate)
 	came := false
 	fs.Before(func(op simfs.Op) {
-		if came || op.Kind != "opendir" || op.Path != rw.StateDirName+"/chunks" {
+		if came || op.Kind != "opendir" || op.Path != rw.StateDirName+"/index" {
 			return
 		}
 		came = true

@@ -26,7 +26,13 @@ const TempSuffix = ".tmp"
 //	openat(dir, name.tmp, O_CREAT|O_EXCL)  write  fsync  close
 //	renameat(name.tmp, name)  fsync(dir)
 func WriteFile(dir fsx.Dir, name string, data []byte, perm uint32) error {
-	err := Place(dir, name, name+TempSuffix, perm, func(f fsx.File) error {
+	return WriteFrom(dir, name+TempSuffix, dir, name, data, perm)
+}
+
+// WriteFrom is [WriteFile] with the new file under the name tmp of another directory, of
+// the same file system, until it is whole.
+func WriteFrom(from fsx.Dir, tmp string, dir fsx.Dir, name string, data []byte, perm uint32) error {
+	err := place(from, tmp, dir, name, perm, func(f fsx.File) error {
 		_, err := f.Write(data)
 		return err
 	})
@@ -45,10 +51,14 @@ func WriteFile(dir fsx.Dir, name string, data []byte, perm uint32) error {
 // The file is flushed before the rename: else an empty file under the new
 // name is a legal outcome.
 func Place(dir fsx.Dir, name, tmp string, perm uint32, fill func(fsx.File) error) error {
-	f, err := dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, perm)
+	return place(dir, tmp, dir, name, perm, fill)
+}
+
+func place(from fsx.Dir, tmp string, dir fsx.Dir, name string, perm uint32, fill func(fsx.File) error) error {
+	f, err := from.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, perm)
 	if errors.Is(err, fs.ErrExist) { // left by a crash
-		if err = dir.Remove(tmp); err == nil {
-			f, err = dir.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, perm)
+		if err = from.Remove(tmp); err == nil {
+			f, err = from.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, perm)
 		}
 	}
 	if err != nil {
@@ -59,10 +69,10 @@ func Place(dir fsx.Dir, name, tmp string, perm uint32, fill func(fsx.File) error
 	}
 	err = cmp.Or(err, f.Close())
 	if err == nil {
-		err = dir.Rename(tmp, dir, name)
+		err = from.Rename(tmp, dir, name)
 	}
 	if err != nil {
-		dir.Remove(tmp)
+		from.Remove(tmp)
 	}
 	return err
 }

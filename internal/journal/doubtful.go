@@ -1,6 +1,10 @@
 package journal
 
-import "context"
+import (
+	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+)
 
 // rewriteLost writes the segments again that hold rows which a failed flush may
 // have lost: their pages can still be read, but flushing them again proves
@@ -28,7 +32,7 @@ func (l *Log) rewriteLost() error {
 			return err
 		}
 		data = data[:lastByte(data)+1]
-		if err := replace(l.o.Temp, l.o.Writer+"-segment.tmp", l.o.Dir, SegmentFile(seg), data); err != nil {
+		if err := durable.WriteFrom(l.o.Temp, l.o.Writer+"-segment.tmp", l.o.Dir, SegmentFile(seg), data, 0o600); err != nil {
 			return err
 		}
 	}

@@ -2,21 +2,15 @@ package journal
 
 import (
 	"bytes"
-	"cmp"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
 
-// Mask selects the parts of a segment that are erased. Both functions return a text of
-// the same length, so that no row and no range that a note names moves.
-type Mask struct {
-	In   func(text []byte) bool                                  // a quick look: false spares the others
-	Line func(line []byte) (out []byte, changed bool, err error) // the JSON of a row
-	Raw  func(text []byte) (out []byte, changed bool)            // bytes that are no row
-}
-
-// Redaction is the changes to one segment.
+// Redaction is the changes that overwrite a secret in one segment. The segment keeps its
+// length, so that no row and no range that a note names moves.
 type Redaction struct {
 	First   uint64
 	Changes []Change
@@ -29,9 +23,9 @@ type rewritten struct {
 	data []byte
 }
 
-// Fixed reports whether a field of a row is a part of the journal itself:
-// nothing of it can be erased.
-func Fixed(field string) bool {
+// fixed reports whether a field of a row is a part of the journal itself: nothing of it
+// can be erased.
+func fixed(field string) bool {
 	switch field {
 	case "seq", "ts", "kind", "writer", "chain", "settled", "commit", "ref", "key_hash", "policy", "manifest", "op", "sha256",
 		"prev_sha256", "pay_sha256", "how", "class", "what", "was", "now", "evidence", "code", "invocation":
@@ -40,9 +34,10 @@ func Fixed(field string) bool {
 	return false
 }
 
-// PlanRedaction finds the changes that a mask makes in a sealed segment. It writes
-// nothing.
-func (l *Log) PlanRedaction(known *Known, first uint64, mask Mask) (*Redaction, error) {
+// PlanRedaction finds the changes that erase a secret from a sealed segment. It writes
+// nothing. The error is needle.ErrStructure if the secret is also in the structure of
+// the journal.
+func (l *Log) PlanRedaction(known *Known, first uint64, secret *needle.Needle) (*Redaction, error) {
 	r := &Redaction{First: first}
 	park, err := l.archive(false)
 	if err != nil {
@@ -59,20 +54,22 @@ func (l *Log) PlanRedaction(known *Known, first uint64, mask Mask) (*Redaction, 
 		if err != nil {
 			return nil, err
 		}
-		if !mask.In(data) {
+		// Rows are written by us, in one form of JSON, which is among the forms of a needle.
+		if !secret.Within(data) {
 			continue
 		}
-		m := masking{known: known, first: first, mask: mask, in: data, seen: map[Change]bool{}}
-		if err := m.run(); err != nil {
+		plan := Redaction{First: first}
+		out, err := plan.redact(known, data, secret)
+		if err != nil {
 			return nil, err
 		}
-		if m.out == nil {
+		if bytes.Equal(out, data) {
 			continue
 		}
 		if len(r.out) == 0 {
-			r.Changes, r.Rows = m.changes, m.rows
+			r.Changes, r.Rows = plan.Changes, plan.Rows
 		}
-		r.out = append(r.out, rewritten{dir, m.out})
+		r.out = append(r.out, rewritten{dir, out})
 	}
 	return r, nil
 }
@@ -86,76 +83,44 @@ func readWhole(dir fsx.Dir, name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// masking goes through one segment as Audit does.
-type masking struct {
-	known   *Known
-	first   uint64
-	mask    Mask
-	in, out []byte
-	changes []Change
-	seen    map[Change]bool
-	rows    int
-}
-
-func (m *masking) run() error {
+// redact goes through a segment as Audit does, and returns it without the secret.
+func (r *Redaction) redact(known *Known, data []byte, secret *needle.Needle) ([]byte, error) {
+	out, size := bytes.Clone(data), int64(len(data))
+	change := func(c Change, from, to int64) {
+		c.Was, c.Now = textHash(data[from:to]), textHash(out[from:to])
+		r.Changes = append(r.Changes, c)
+	}
 	at := int64(0) // after the last row
-	end := int64(len(m.in))
-	err := lines(bytes.NewReader(m.in), 0, end, func(r row) error {
-		rec, ok := decode(r.line)
+	between := func(to int64) {
+		masked, changed := secret.Mask(data[at:max(at, to)])
+		copy(out[at:], masked)
+		if note, ok := known.torn[tornKey{r.First, at}]; changed && ok && note.To <= size {
+			change(Change{Segment: r.First, From: at}, at, min(note.To, at+1<<20))
+		}
+	}
+	err := lines(bytes.NewReader(data), 0, size, func(l row) error {
+		rec, ok := decode(l.line)
 		if !ok {
 			return nil
 		}
-		m.between(at, r.start)
-		at = r.end
-		out, changed, err := m.mask.Line(r.line)
+		between(l.start)
+		at = l.end
+		masked, changed, err := secret.MaskJSON(l.line, fixed)
 		if err != nil || !changed {
 			return err
 		}
-		m.rows++
-		m.write(r.start, out)
-		m.note(Change{Seq: rec.Seq, Was: textHash(r.line), Now: textHash(out)})
+		r.Rows++
+		copy(out[l.start:], masked)
+		change(Change{Seq: rec.Seq}, l.start, l.start+int64(len(l.line)))
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.between(at, end)
-	if m.out != nil {
-		m.note(Change{Path: SegmentFile(m.first), Was: textHash(m.in), Now: textHash(m.out)})
+	if between(size); !bytes.Equal(out, data) {
+		change(Change{Path: SegmentFile(r.First)}, 0, size)
 	}
-	return nil
-}
-
-func (m *masking) note(c Change) {
-	if !m.seen[c] {
-		m.seen[c] = true
-		m.changes = append(m.changes, c)
-	}
-}
-
-func (m *masking) write(at int64, text []byte) {
-	if m.out == nil {
-		m.out = bytes.Clone(m.in)
-	}
-	copy(m.out[at:], text)
-}
-
-// between masks bytes that are no rows.
-func (m *masking) between(from, to int64) {
-	if to <= from {
-		return
-	}
-	out, changed := m.mask.Raw(m.in[from:to])
-	if !changed {
-		return
-	}
-	m.write(from, out)
-	note, ok := m.known.torn[tornKey{m.first, from}]
-	if !ok || note.To > int64(len(m.in)) {
-		return
-	}
-	upto := min(note.To, from+1<<20)
-	m.note(Change{Segment: m.first, From: from, Was: textHash(m.in[from:upto]), Now: textHash(m.out[from:upto])})
+	return out, nil
 }
 
 // Apply puts the changed segment into the place of the old one, wherever
@@ -165,30 +130,9 @@ func (m *masking) between(from, to int64) {
 //	openat(tmp, name)  write…  fsync  renameat(tmp/name, journal/n)  fsync(journal)
 func (r *Redaction) Apply(tmp fsx.Dir, name string) error {
 	for _, w := range r.out {
-		if err := replace(tmp, name, w.dir, SegmentFile(r.First), w.data); err != nil {
+		if err := durable.WriteFrom(tmp, name, w.dir, SegmentFile(r.First), w.data, 0o600); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// replace gives a file other bytes, in one step.
-func replace(tmp fsx.Dir, name string, dir fsx.Dir, as string, data []byte) error {
-	f, err := tmp.Open(name, fsx.Write|fsx.Create|fsx.Excl, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = cmp.Or(err, f.Close())
-	if err == nil {
-		err = tmp.Rename(name, dir, as)
-	}
-	if err != nil {
-		tmp.Remove(name)
-		return err
-	}
-	return dir.Sync()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -72,7 +73,7 @@ func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
 // Apply puts the segment in order. The old bytes must have been kept
 // elsewhere; tmp and name are where the new ones are written first.
 func (m *Mending) Apply(tmp fsx.Dir, name string) error {
-	if err := replace(tmp, name, m.dir, SegmentFile(m.Name), m.data); err != nil {
+	if err := durable.WriteFrom(tmp, name, m.dir, SegmentFile(m.Name), m.data, 0o600); err != nil {
 		return err
 	}
 	if m.Name == m.First {

@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"slices"
@@ -20,6 +21,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // MinBytes is the length of the shortest secret that is looked for: a shorter
@@ -93,39 +96,23 @@ func escaped(text string) []string {
 	if !utf8.ValidString(text) {
 		return nil
 	}
-	var list []string
-	for _, html := range []bool{true, false} {
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(html)
-		enc.Encode(text) // of a string: that cannot fail
-		line := strings.TrimSuffix(b.String(), "\n")
-		list = append(list, line[1:len(line)-1])
-	}
-	return append(list, inASCII(list[1]))
+	html, _ := json.Marshal(text) // of a string: that cannot fail
+	plain, _ := jsontext.Encode(text, "")
+	inside := string(plain[1 : len(plain)-len("\"\n")])
+	return []string{string(html[1 : len(html)-1]), inside, inASCII(inside)}
 }
 
 // inASCII writes everything outside of ASCII as escapes, as other languages do.
 func inASCII(text string) string {
 	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r < 0x7f:
-			b.WriteRune(r)
-		case r > 0xffff:
-			hi, lo := utf16.EncodeRune(r)
-			writeEscape(&b, hi)
-			writeEscape(&b, lo)
-		default:
-			writeEscape(&b, r)
+	for _, unit := range utf16.Encode([]rune(text)) {
+		if unit < 0x7f {
+			b.WriteByte(byte(unit))
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
 	return b.String()
-}
-
-func writeEscape(b *strings.Builder, r rune) {
-	b.WriteString(`\u`)
-	b.WriteString(hex.EncodeToString([]byte{byte(r >> 8), byte(r)}))
 }
 
 // aligned is what base64 makes of the secret after shift other bytes, without

@@ -16,7 +16,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
@@ -90,26 +89,24 @@ const (
 )
 
 // Part is one part of the state directory: a directory with the files of a layer, or a
-// file. Each verb calls the function that a part has for it.
+// file. Check and Compact call the function that a part has for them.
 type Part struct {
 	name   string
 	isFile bool
 	check  func(*checker) error
-	erase  func(*eraser, context.Context) error
-	own    string // matches the names, below the directory, of the files that erase treats
 	expire func(*compaction, context.Context) error
 }
 
 // parts are in the order in which Compact goes through them. The first ones
 // only remove names: on a full disk they make room for the others. The journal
-// is no part: it precedes them in Check and Erase, and follows them in Compact.
+// is no part: it precedes them in Check, and follows them in Compact.
 var parts = []Part{
 	{name: quarantineName, check: (*checker).drafts, expire: (*compaction).drafts},
-	{name: "history", check: (*checker).history, erase: (*eraser).versions, own: `[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?`, expire: (*compaction).versions},
-	{name: staged.Dir, erase: (*eraser).transactions, own: `.+`, expire: (*compaction).transactions},
-	{name: scratch.Dir, check: (*checker).scratchpad, erase: (*eraser).scratch, own: `[0-9a-f]{64}\.bin`, expire: (*compaction).scratch},
-	{name: checkpoint.Dir, check: (*checker).checkpoints, erase: (*eraser).checkpoints, expire: (*compaction).checkpoints},
-	{name: chunks.Dir, check: (*checker).sessions, erase: (*eraser).sessions, own: `[^/]+/part-[0-9]+\.txt`},
+	{name: "history", check: (*checker).history, expire: (*compaction).versions},
+	{name: staged.Dir, expire: (*compaction).transactions},
+	{name: scratch.Dir, check: (*checker).scratchpad, expire: (*compaction).scratch},
+	{name: checkpoint.Dir, check: (*checker).checkpoints, expire: (*compaction).checkpoints},
+	{name: chunks.Dir, check: (*checker).sessions},
 	{name: budget.Name, isFile: true, check: (*checker).budgets, expire: (*compaction).budgets},
 	{name: "index", check: (*checker).snapshots},
 	{name: "cursors", check: (*checker).cursors},
@@ -187,11 +184,6 @@ func (c *Call) tempName() string {
 	name := c.Engine.NewCommitID() + engine.TempSuffix
 	c.temps = append(c.temps, name)
 	return name
-}
-
-// createTemp makes such a file.
-func (c *Call) createTemp(name string) (fsx.File, error) {
-	return c.Engine.Disk.Staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
 }
 
 // renewRows makes the index of rows and its snapshot again.
@@ -339,17 +331,16 @@ func (s *Store) Erase(ctx context.Context, r admin.EraseRequest) (out admin.Eras
 	if e := fault.CheckText("reason", r.Reason, gate.MaxReason); e != nil {
 		return out, c.fail(e)
 	}
-	what, err := c.choose(r.Secret, r.SHA256.String(), r.DraftRef, map[string]string{"caller": r.Caller, "session": r.Session, "reason": r.Reason})
+	e, err := c.newEraser(r)
 	if err != nil {
 		return out, c.fail(err)
 	}
-	what.Reason, what.Workspace = s.SafeText(r.Reason), !r.SkipWorkspace
 	by := &c.Asked().Req
 	by.Caller, by.Session = cmp.Or(r.Caller, by.Caller), cmp.Or(r.Session, by.Session)
-	done, err := c.erase(ctx, what)
-	if err != nil {
+	if err := e.run(ctx, !r.SkipWorkspace); err != nil {
 		return out, c.fail(err)
 	}
+	done := e.result()
 	var warnings []string
 	if len(done.Left) > 0 {
 		warnings = append(warnings, "secret_left")

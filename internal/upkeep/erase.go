@@ -14,79 +14,44 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
-	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
 
-// erasable selects what is erased: the bytes that Needle finds, or contents whose
-// hash is SHA256.
-type erasable struct {
-	Needle    *needle.Needle
-	SHA256    string
-	Reason    string
-	Workspace bool // search it
-}
-
-// choose returns what is erased: exactly one of the secret, a hash and a draft is given.
-// The texts go into the journal, so none of them may have the secret in it.
-func (c *Call) choose(secret []byte, sha, draft string, texts map[string]string) (what erasable, err error) {
+// newEraser returns the erasure of exactly one of the secret, a hash and a draft. Caller,
+// session and reason go into the journal, so none of them may have the secret in it.
+func (c *Call) newEraser(r admin.EraseRequest) (e *eraser, err error) {
+	e = &eraser{Call: c, sha: r.SHA256.String(), reason: c.SafeText(r.Reason), places: map[string]int{}, known: map[string]bool{}}
+	e.out = admin.EraseResult{Places: []admin.ErasedPlace{}, Versions: []string{}, Removed: []string{}, Workspace: []string{}, Left: []string{}}
 	given := 0
-	for _, is := range []bool{len(secret) > 0, sha != "", draft != ""} {
+	for _, is := range []bool{len(r.Secret) > 0, e.sha != "", r.DraftRef != ""} {
 		if is {
 			given++
 		}
 	}
-	what.SHA256 = sha
 	switch {
 	case given != 1:
-		return what, fault.New(fault.InvalidArgument).With("argument", "secret").Hintf("give exactly one of the secret, sha256 and draft_ref")
-	case draft != "":
-		what.SHA256, err = c.draftSHA(draft)
-		return what, err
-	case sha != "":
-		return what, nil
+		return nil, fault.New(fault.InvalidArgument).With("argument", "secret").Hintf("give exactly one of the secret, sha256 and draft_ref")
+	case r.DraftRef != "":
+		dir, facts, err := c.Drafts.Find(r.DraftRef)
+		if err != nil {
+			return nil, err
+		}
+		e.sha = facts.SHA256
+		return e, dir.Close()
+	case e.sha != "":
+		return e, nil
 	}
-	if what.Needle, err = needle.New(secret); err != nil {
-		return what, fault.New(fault.InvalidArgument).With("argument", "secret").With("min_bytes", needle.MinBytes).
+	if e.n, err = needle.New(r.Secret); err != nil {
+		return nil, fault.New(fault.InvalidArgument).With("argument", "secret").With("min_bytes", needle.MinBytes).
 			Hintf("a secret must have at least %d bytes that are not all equal; a shorter one would match by chance", needle.MinBytes)
 	}
-	for name, text := range texts {
-		if what.Needle.Within([]byte(text)) {
-			return what, fault.New(fault.InvalidArgument).With("argument", name).Hintf("%s contains the secret itself and would be recorded in the journal", name)
+	for name, text := range map[string]string{"caller": r.Caller, "session": r.Session, "reason": r.Reason} {
+		if e.n.Within([]byte(text)) {
+			return nil, fault.New(fault.InvalidArgument).With("argument", name).Hintf("%s contains the secret itself and would be recorded in the journal", name)
 		}
 	}
-	return what, nil
-}
-
-// draftSHA returns the hash of a refused draft.
-func (c *Call) draftSHA(ref string) (string, error) {
-	dir, err := c.Drafts.OpenDir()
-	if err != nil {
-		return "", err
-	}
-	if dir == nil || !drafts.ValidRef(ref) {
-		return "", fault.New(fault.DraftNotFound)
-	}
-	defer dir.Close()
-	d, err := drafts.ReadFacts(dir, ref)
-	if engine.IsAbsent(err) {
-		return "", fault.New(fault.DraftNotFound)
-	}
-	return d.SHA256, err
-}
-
-// erase erases a secret from every part of the state directory.
-func (c *Call) erase(ctx context.Context, r erasable) (admin.EraseResult, error) {
-	e := &eraser{Call: c, n: r.Needle, sha: r.SHA256, reason: r.Reason, places: map[string]int{}, known: map[string]bool{}}
-	e.out = admin.EraseResult{Places: []admin.ErasedPlace{}, Versions: []string{}, Removed: []string{}, Workspace: []string{}, Left: []string{}}
-	err := e.run(ctx, r.Workspace)
-	slices.Sort(e.out.Versions)
-	slices.Sort(e.out.Removed)
-	for _, place := range slices.Sorted(maps.Keys(e.places)) {
-		e.out.Places = append(e.out.Places, admin.ErasedPlace{Place: place, Count: e.places[place]})
-	}
-	return e.out, err
+	return e, nil
 }
 
 // eraser is one Erase in progress.
@@ -101,13 +66,26 @@ type eraser struct {
 	known  map[string]bool // files that are counted
 	out    admin.EraseResult
 
-	pending []*erasure // of the current step
+	shas    []string        // of versions to be erased
+	hit     map[string]bool // objects of the current directory, by their first files
+	pending []*erasure      // of the current step
 }
 
 // maxRounds is the maximum number of passes over the state directory: a concurrent
 // writer may have written the secret again.
 const maxRounds = 4
 
+// result is what was erased.
+func (e *eraser) result() admin.EraseResult {
+	slices.Sort(e.out.Versions)
+	slices.Sort(e.out.Removed)
+	for _, place := range slices.Sorted(maps.Keys(e.places)) {
+		e.out.Places = append(e.out.Places, admin.ErasedPlace{Place: place, Count: e.places[place]})
+	}
+	return e.out
+}
+
+// run erases from every part of the state directory, and searches the workspace if asked.
 func (e *eraser) run(ctx context.Context, workspace bool) error {
 	if e.Engine.Log == nil {
 		return nil
@@ -162,7 +140,7 @@ func (e *eraser) redactions(fn func(known *journal.Known, first uint64, plan *jo
 		return err
 	}
 	for _, first := range segs {
-		plan, err := e.Engine.Log.PlanRedaction(known, first, e.mask())
+		plan, err := e.Engine.Log.PlanRedaction(known, first, e.n)
 		if err != nil {
 			return e.refused(err)
 		}
@@ -179,16 +157,6 @@ func (e *eraser) refused(err error) error {
 			Hintf("these bytes also occur in the structure of the journal; give more of the secret, or another part of it")
 	}
 	return err
-}
-
-func (e *eraser) mask() journal.Mask {
-	return journal.Mask{
-		// Rows are written by us, in one form of JSON, which is among the forms
-		// that are looked for.
-		In:   e.n.Within,
-		Line: func(line []byte) ([]byte, bool, error) { return e.n.MaskJSON(line, journal.Fixed) },
-		Raw:  e.n.Mask,
-	}
 }
 
 // allSegments lists the sealed segments and the one that is written to.
@@ -211,13 +179,7 @@ func (e *eraser) round(ctx context.Context) error {
 	if err := e.quiet(ctx); err != nil {
 		return err
 	}
-	steps := []func(context.Context) error{e.journal, e.slots}
-	for _, part := range parts {
-		if part.erase != nil {
-			steps = append(steps, func(ctx context.Context) error { return part.erase(e, ctx) })
-		}
-	}
-	return inTurn(ctx, append(steps, e.files)...)
+	return inTurn(ctx, e.journal, e.slots, e.files, e.versions)
 }
 
 // journal seals the segment in use if it contains something to erase, and waits for the
@@ -257,7 +219,7 @@ func (e *eraser) seal(ctx context.Context, known *journal.Known, first uint64) (
 	if err := e.quiet(ctx); err != nil {
 		return nil, err
 	}
-	return e.Engine.Log.PlanRedaction(known, first, e.mask())
+	return e.Engine.Log.PlanRedaction(known, first, e.n)
 }
 
 // count notes things that were erased.

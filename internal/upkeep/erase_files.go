@@ -2,16 +2,15 @@ package upkeep
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -26,6 +25,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
+	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
 
 // file is a file of the state directory, in the directory that is part below it.
@@ -68,8 +68,10 @@ func (e *eraser) carry(ctx context.Context) error {
 	if e.pending = nil; len(list) == 0 {
 		return nil
 	}
+	var changes []journal.Change
 	for _, x := range list {
 		name := e.shown(engine.StateDirName + "/" + x.path())
+		changes = append(changes, journal.Change{Path: name, Was: x.was, Now: x.now})
 		again := e.known[name]
 		if e.known[name] = true; again && e.DryRun {
 			continue
@@ -81,10 +83,6 @@ func (e *eraser) carry(ctx context.Context) error {
 	}
 	if e.DryRun {
 		return nil
-	}
-	var changes []journal.Change
-	for _, x := range list {
-		changes = append(changes, journal.Change{Path: e.shown(engine.StateDirName + "/" + x.path()), Was: x.was, Now: x.now})
 	}
 	if err := e.noteChanges(ctx, journal.NoteErased, e.reason, changes); err != nil {
 		return err
@@ -104,19 +102,6 @@ func (e *eraser) carry(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// withLocks runs fn, and the erasures that it adds, with some names of the lock table held.
-func (e *eraser) withLocks(ctx context.Context, fn func() error, keys ...string) error {
-	unlock, err := e.Engine.Locks.Names(ctx, e.LockTimeout, "erase", keys...)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := fn(); err != nil {
-		return err
-	}
-	return e.carry(ctx)
 }
 
 // add adds an erasure.
@@ -150,51 +135,39 @@ func fileSHA(f file) (string, error) {
 	return sha, err
 }
 
-// drop removes an object if hit is set or if one of its files holds the secret. The
-// object exists as long as its first file does, so that file goes first.
-func (e *eraser) drop(ctx context.Context, hit bool, files ...file) (err error) {
-	for i := 0; i < len(files) && !hit; i++ {
-		if hit, err = e.holds(files[i]); err != nil {
-			return err
-		}
+// replace adds the erasure that gives a file other bytes, unless they are the same.
+func (e *eraser) replace(f file, old, data []byte) {
+	if bytes.Equal(old, data) {
+		return
 	}
-	if !hit {
-		return nil
-	}
-	for i, f := range files {
-		if err := e.remove(f); err != nil {
-			return err
+	x := e.add(f, engine.HashOf(old), nil)
+	x.now = engine.HashOf(data)
+	x.apply = func() error {
+		if f.path() == engine.LegacyName {
+			// Its rows are identified by their offset, and the Python implementation may
+			// be adding rows.
+			return overwrite(f, data)
 		}
-		if i == 0 {
-			if err := e.carry(ctx); err != nil {
+		if isManifest(f) { // it keeps its name; the file next to it contains its hash
+			if err := durable.WriteFile(f.dir, f.name+engine.ManifestMasked, []byte(x.now), 0o600); err != nil {
 				return err
 			}
 		}
+		return durable.WriteFrom(e.Engine.Disk.Staging, e.tempName(), f.dir, f.name, data, 0o600)
 	}
-	return e.carry(ctx)
 }
 
-// replace adds the erasure that gives a file other bytes, unless they are the same.
-// They are written to staging/, and take their place when the erasure is applied.
-func (e *eraser) replace(f file, old, data []byte) error {
-	if bytes.Equal(old, data) {
-		return nil
-	}
-	x := e.add(f, engine.HashOf(old), nil)
-	if e.DryRun {
-		return nil
-	}
-	tmp := e.tempName()
-	out, err := e.createTemp(tmp)
+// overwrite writes over the beginning of a file.
+func overwrite(f file, data []byte) error {
+	out, err := f.dir.Open(f.name, fsx.Read|fsx.Write, 0)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	if _, err = out.Write(data); err == nil {
-		err = out.Sync()
+	if _, err := out.WriteAt(data, 0); err != nil {
+		return err
 	}
-	x.now, x.apply = engine.HashOf(data), func() error { return e.Engine.Disk.Staging.Rename(tmp, x.dir, x.name) }
-	return err
+	return out.Sync()
 }
 
 // contains reports whether the bytes of a file are to be erased.
@@ -202,15 +175,18 @@ func (e *eraser) contains(f file) (bool, error) {
 	if st, err := f.dir.Lstat(f.name); err != nil || st.Kind != fsx.Regular {
 		return false, ignoreAbsent(err)
 	}
-	if e.n == nil {
-		sha, err := fileSHA(f)
-		return sha == e.sha, err
+	if e.n == nil && isVersion(f) {
+		return f.name == e.sha, nil
 	}
 	in, _, err := engine.OpenIfThere(f.dir, f.name)
 	if err != nil || in == nil {
 		return false, err
 	}
 	defer in.Close()
+	if e.n == nil {
+		sha, _, err := engine.HashFile(in)
+		return sha == e.sha, err
+	}
 	return e.n.In(in)
 }
 
@@ -257,20 +233,28 @@ func (e *eraser) named(f file) bool { return e.n != nil && e.n.Within([]byte(f.p
 // maxDepth is how deep a directory is looked into; ours are three levels deep.
 const maxDepth = 64
 
-// walk calls fn for every file below a directory, and for each directory after its files.
-// It passes over those for which skip is true, and follows no symbolic links. For a
-// directory that cannot be listed, or is too deep, fn gets a file without a name.
-func walk(dir fsx.Dir, part string, depth int, skip func(string, fsx.Stat) bool, fn func(file, fsx.Stat, error) error) error {
+// entry is a file or a directory that a walk has found.
+type entry struct {
+	file
+	kind fsx.Kind
+	err  error
+}
+
+// walk calls fn with the entries of each directory below one, and then with those of the
+// directory itself. It passes over those for which skip is true, and follows no symbolic
+// links. For a directory that cannot be listed, or is too deep, the entry has no name.
+func walk(dir fsx.Dir, part string, depth int, skip func(string, fsx.Stat) bool, fn func([]entry) error) error {
 	names, err := dir.Names()
 	if err != nil || depth == 0 {
-		return fn(file{dir, part, ""}, fsx.Stat{}, err)
+		return fn([]entry{{file: file{dir, part, ""}, err: err}})
 	}
+	list := make([]entry, 0, len(names))
 	for _, name := range names {
-		f := file{dir, part, name}
 		st, err := dir.Lstat(name)
 		if engine.IsAbsent(err) || err == nil && skip(name, st) {
 			continue
 		}
+		f := file{dir, part, name}
 		if err == nil && st.Kind == fsx.Directory {
 			var sub fsx.Dir
 			if sub, err = dir.OpenDir(name); engine.IsAbsent(err) {
@@ -284,87 +268,164 @@ func walk(dir fsx.Dir, part string, depth int, skip func(string, fsx.Stat) bool,
 				}
 			}
 		}
-		if err := fn(f, st, err); err != nil {
-			return err
-		}
+		list = append(list, entry{f, st.Kind, err})
 	}
-	return nil
+	return fn(list)
 }
 
-// walkState calls fn for every file of the state directory.
-func (e *eraser) walkState(ctx context.Context, fn func(file, fsx.Stat) error) error {
+// walkState calls fn with the entries of each directory of the state directory.
+func (e *eraser) walkState(ctx context.Context, fn func([]entry) error) error {
 	all := func(string, fsx.Stat) bool { return false }
-	return walk(e.Engine.Disk.State, "", maxDepth, all, func(f file, st fsx.Stat, err error) error {
-		if err == nil {
-			err = canceled(ctx)
+	return walk(e.Engine.Disk.State, "", maxDepth, all, func(list []entry) error {
+		for _, f := range list {
+			if f.err != nil {
+				return f.err
+			}
 		}
-		if err != nil || f.name == "" {
+		if err := canceled(ctx); err != nil || len(list) == 0 || list[0].name == "" {
 			return err
 		}
-		return fn(f, st)
+		return fn(list)
 	})
 }
 
 // plainFiles hold nothing that anyone wrote, or are no files of the store.
 const plainFiles = `locks/.+|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml`
 
-// ownPlaces are those, and the files that an eraser of their own treats.
-var ownPlaces = sync.OnceValue(func() *regexp.Regexp {
-	all := plainFiles + `|(journal|archive)/[0-9]{20}\.jsonl|manifests/.+|observe/index|observe/snapshots/[^/]+\.index`
-	for _, part := range parts {
-		if part.own != "" {
-			all += "|" + part.name + "/" + part.own
-		}
-	}
-	return regexp.MustCompile("^(" + all + ")$")
-})
+var (
+	// untouched are files that no eraser looks into.
+	untouched = regexp.MustCompile(`^(staging/.+|` + plainFiles + `)$`)
+	// elsewhere are those, and the files that other steps of a round treat.
+	elsewhere = regexp.MustCompile(`^(` + plainFiles + `|(journal|archive)/[0-9]{20}\.jsonl|manifests/.+|history/[0-9a-f]{2}/[0-9a-f]{64}\.[0-9-]+\.tmp)$`)
+)
 
-// untouched are files that no eraser looks into.
-var untouched = regexp.MustCompile(`^(staging/.+|` + plainFiles + `)$`)
-
-// files erases what no part erases: caches, drafts, archived handoffs and all files that
-// are not known, and the directories that are named by the secret.
+// files erases objects, caches and all files that are not known, and the directories that
+// are named by the secret. It finds the kept versions that contain it.
 func (e *eraser) files(ctx context.Context) error {
 	defer e.Engine.Log.ForgetManifest()
-	return e.withLocks(ctx, func() error {
-		return e.walkState(ctx, func(f file, st fsx.Stat) error {
-			if st.Kind == fsx.Directory {
-				return e.emptied(ctx, f)
-			}
-			e.Meter.One()
-			if err := e.file(ctx, f); err != nil {
-				return err
-			}
-			return e.carry(ctx)
-		})
-	}, "state", handoff.Lock)
+	return e.walkState(ctx, func(list []entry) error {
+		unlock, err := e.Engine.Locks.Names(ctx, e.LockTimeout, "erase", locks(list)...)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		return e.directory(ctx, list)
+	})
 }
 
-func (e *eraser) file(ctx context.Context, f file) error {
-	path := f.path()
-	switch {
-	case path == engine.LegacyName:
-		return e.legacy(f)
-	case path == budget.Name:
+// locks returns the locks with which the files of a directory are changed. Versions are
+// only read.
+func locks(list []entry) (keys []string) {
+	part, below, _ := strings.Cut(list[0].part, "/")
+	switch part {
+	case "history":
+	case scratch.Dir:
+		keys = append(keys, engine.PathLock(engine.StateDirName+"/"+scratch.Index))
+	case chunks.Dir:
+		keys = append(keys, chunks.Lock(below))
+	case staged.Dir:
+		keys = append(keys, staged.Lock(below))
+	case checkpoint.Dir:
+		for _, f := range list {
+			name, _ := checkpoint.NameOf(f.name)
+			keys = append(keys, engine.PathLock(checkpoint.Path(name)))
+		}
+	default:
+		keys = append(keys, "state", handoff.Lock)
+	}
+	return keys
+}
+
+// directory erases what is in one directory, while its locks are held: the objects of
+// which a file contains the secret, then the secret in the files that are kept.
+func (e *eraser) directory(ctx context.Context, list []entry) error {
+	if list[0].part == "" {
 		defer e.Budgets.Lock()()
-	case f.place() == engine.ManifestDir && engine.ValidSHA256(f.name):
-		return e.manifest(f)
-	case f.place() == observe.Dir && strings.HasSuffix(f.name, "index"):
-		return e.observed(ctx, f)
-	case !e.named(f) && (f.place() == observe.Dir || path == handoff.Dir+"/"+handoff.ReadName):
-		return e.maskLines(f) // what it records of others is kept
-	case ownPlaces().MatchString(path), f.part == "staging" && engine.OwnStaging(f.name):
-		return nil
-	case f.part == quarantineName && strings.HasPrefix(f.name, drafts.Prefix):
-		if ref := strings.TrimSuffix(strings.TrimSuffix(f.name, drafts.BytesSuffix), drafts.FactsSuffix); drafts.ValidRef(ref) {
-			return e.drop(ctx, false, file{f.dir, f.part, ref + drafts.FactsSuffix}, file{f.dir, f.part, ref + drafts.BytesSuffix})
+	}
+	e.hit = map[string]bool{}
+	err := e.together(list)
+	for _, f := range list {
+		if err != nil {
+			return err
+		}
+		if f.kind == fsx.Directory || e.edit(f.file) != nil || elsewhere.MatchString(f.path()) || f.part == "staging" && engine.OwnStaging(f.name) {
+			continue
+		}
+		e.Meter.One()
+		in := false
+		switch in, err = e.holds(f.file); {
+		case in && isVersion(f.file):
+			e.shas = append(e.shas, f.name)
+		case in || e.named(f.file) && !isVersion(f.file):
+			e.hit[e.firstOf(f.file)] = true
+		}
+		err = cmp.Or(err, canceled(ctx))
+	}
+	if err == nil {
+		err = e.drop(ctx, list)
+	}
+	for _, f := range list {
+		switch edit := e.edit(f.file); {
+		case err != nil:
+			return err
+		case f.kind == fsx.Directory:
+			err = e.empty(f.file)
+		case edit != nil:
+			err = e.edited(f.file, edit)
+		}
+		if err == nil {
+			err = e.carry(ctx)
 		}
 	}
-	return e.drop(ctx, e.named(f), f)
+	return err
 }
 
-// emptied removes a directory whose path contains the secret, if it has become empty.
-func (e *eraser) emptied(ctx context.Context, f file) error {
+// together hits the objects in one directory that contain the secret only together with
+// another file: chunks next to each other, and objects of the scratchpad that the index
+// describes.
+func (e *eraser) together(list []entry) error {
+	switch list[0].place() {
+	case chunks.Dir:
+		return e.spans(list)
+	case scratch.Dir:
+		return e.listed(list[0].dir)
+	}
+	return nil
+}
+
+// drop removes the objects that are hit. An object exists as long as its first file does,
+// so that file goes first.
+func (e *eraser) drop(ctx context.Context, list []entry) error {
+	if len(e.hit) == 0 {
+		return nil
+	}
+	var order [2][]file
+	for _, f := range list {
+		first := e.firstOf(f.file)
+		switch {
+		case f.kind == fsx.Directory || !e.hit[first]:
+		case first == f.name:
+			order[0] = append(order[0], f.file)
+		default:
+			order[1] = append(order[1], f.file)
+		}
+	}
+	for _, files := range order {
+		for _, f := range files {
+			if err := e.remove(f); err != nil {
+				return err
+			}
+		}
+		if err := e.carry(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty adds the removal of a directory whose path contains the secret, if it has become
+// empty.
+func (e *eraser) empty(f file) error {
 	if !e.named(f) {
 		return nil
 	}
@@ -374,87 +435,128 @@ func (e *eraser) emptied(ctx context.Context, f file) error {
 	}
 	names, err := dir.Names()
 	dir.Close()
-	if err != nil || len(names) > 0 && !e.DryRun {
-		return err
+	if err == nil && (len(names) == 0 || e.DryRun) {
+		e.add(f, "", func() error { return f.dir.Rmdir(f.name) })
 	}
-	e.add(f, "", func() error { return f.dir.Rmdir(f.name) })
-	return e.carry(ctx)
+	return err
 }
 
-// maskLines overwrites the secret in a file of JSON texts, one a line.
-func (e *eraser) maskLines(f file) error {
-	old, masked, err := e.lines(f)
-	if err != nil {
-		return err
-	}
-	return e.replace(f, old, masked)
+// isVersion reports whether a file is a kept version.
+func isVersion(f file) bool { return f.place() == "history" && engine.ValidSHA256(f.name) }
+
+// isManifest reports whether a file holds the mutations of a long row.
+func isManifest(f file) bool {
+	return f.place() == engine.ManifestDir && engine.ValidSHA256(f.name)
 }
 
-// lines returns such a file, and its bytes without the secret.
-func (e *eraser) lines(f file) (old, masked []byte, err error) {
-	if e.n == nil {
-		return nil, nil, nil
-	}
-	old, err = durable.ReadFile(f.dir, f.name, math.MaxInt64-1)
-	for line := range bytes.Lines(old) {
-		masked = append(masked, e.masked(line)...)
-	}
-	return old, masked, ignoreAbsent(err)
-}
-
-// manifest overwrites the secret in the mutations of a long row, as in those of other
-// rows. A manifest keeps its name; the file next to it contains its hash.
-func (e *eraser) manifest(f file) error {
-	if err := e.maskLines(f); err != nil || len(e.pending) == 0 {
-		return err
-	}
-	x := e.pending[0]
-	replace := x.apply
-	x.apply = func() error {
-		if err := durable.WriteFile(f.dir, f.name+engine.ManifestMasked, []byte(x.now), 0o600); err != nil {
-			return err
-		}
-		return replace()
+// edit returns the function that takes the secret out of a file that is not removed as a
+// whole: one that records something else as well. nil is for the other files.
+func (e *eraser) edit(f file) func(text []byte) ([]byte, error) {
+	path := f.path()
+	switch {
+	case path == scratch.Index:
+		return e.entries
+	case f.place() == observe.Dir && strings.HasSuffix(f.name, "index"):
+		return e.observed
+	case path == engine.LegacyName, isManifest(f), !e.named(f) && (f.place() == observe.Dir || path == handoff.Dir+"/"+handoff.ReadName):
+		return e.lines
 	}
 	return nil
+}
+
+// edited adds the erasure that edits a file. One that cannot be read is removed.
+func (e *eraser) edited(f file, edit func([]byte) ([]byte, error)) error {
+	if e.n == nil && f.path() != scratch.Index {
+		return nil
+	}
+	old, err := durable.ReadFile(f.dir, f.name, math.MaxInt64-1)
+	if err != nil {
+		return ignoreAbsent(err)
+	}
+	out, err := edit(old)
+	if err != nil {
+		return e.remove(f)
+	}
+	e.replace(f, old, out)
+	return nil
+}
+
+// lines overwrites the secret in a file of JSON texts, one a line.
+func (e *eraser) lines(text []byte) (masked []byte, err error) {
+	for line := range bytes.Lines(text) {
+		masked = append(masked, e.masked(line)...)
+	}
+	return masked, nil
 }
 
 // observed removes the files whose paths contain the secret from the stat index or a
-// snapshot. A damaged one is removed.
-func (e *eraser) observed(ctx context.Context, f file) error {
-	if e.n == nil {
-		return nil
-	}
-	text, err := durable.ReadFile(f.dir, f.name, observe.MaxIndex)
-	if err != nil {
-		return err
-	}
+// snapshot.
+func (e *eraser) observed(text []byte) ([]byte, error) {
 	out, err := observe.Without(text, func(path string) bool { return e.n.Within([]byte(path)) })
-	if err != nil || e.n.Within(out) {
-		return e.drop(ctx, false, f)
+	if err == nil && e.n.Within(out) {
+		err = needle.ErrStructure
 	}
-	return e.replace(f, text, out)
+	return out, err
 }
 
-// legacy overwrites the secret in the journal of the Python implementation, in place:
-// its rows are identified by their offset, and that program may be adding rows.
-func (e *eraser) legacy(f file) error {
-	old, masked, err := e.lines(f)
-	if err != nil || bytes.Equal(old, masked) {
-		return err
+// entries removes the lines that contain the secret, and those of removed objects, from
+// the index of the scratchpad.
+func (e *eraser) entries(index []byte) (kept []byte, err error) {
+	for line := range bytes.Lines(index) {
+		if !e.in(line) && !e.hit[objectOf(line)] {
+			kept = append(kept, line...)
+		}
 	}
-	e.add(f, engine.HashOf(old), func() error {
-		out, err := f.dir.Open(f.name, fsx.Read|fsx.Write, 0)
-		if err != nil {
-			return err
+	return kept, nil
+}
+
+// listed hits the objects of the scratchpad that the index describes with the secret.
+func (e *eraser) listed(dir fsx.Dir) error {
+	index, err := durable.ReadFile(dir, scratch.IndexFile, math.MaxInt64-1)
+	for line := range bytes.Lines(index) {
+		if name := objectOf(line); name != "" && e.in(line) {
+			e.hit[name] = true
 		}
-		defer out.Close()
-		if _, err := out.WriteAt(masked, 0); err != nil {
-			return err
+	}
+	return ignoreAbsent(err)
+}
+
+// objectOf returns the file of the object of a line of the index, "" if it names none.
+func objectOf(line []byte) string {
+	var row struct {
+		SHA256 string `json:"sha256"`
+	}
+	json.Unmarshal(line, &row)
+	if sha := strings.ToLower(row.SHA256); engine.ValidSHA256(sha) {
+		return scratch.BinName(sha)
+	}
+	return ""
+}
+
+// firstOf returns the first file of the object that a file is a part of.
+func (e *eraser) firstOf(f file) string {
+	switch f.place() {
+	case scratch.Dir:
+		if sha, ok := scratch.FactsOf(f.name); ok {
+			return scratch.BinName(sha)
 		}
-		return out.Sync()
-	}).now = engine.HashOf(masked)
-	return nil
+	case staged.Dir:
+		if f.part != staged.Dir {
+			return staged.Begin
+		}
+	case quarantineName:
+		if ref := strings.TrimSuffix(strings.TrimSuffix(f.name, drafts.BytesSuffix), drafts.FactsSuffix); drafts.ValidRef(ref) {
+			return ref + drafts.FactsSuffix
+		}
+	case checkpoint.Dir:
+		if name, isData := checkpoint.NameOf(f.name); isData {
+			// Data of an earlier save is an object of its own.
+			if c, err := e.Checkpoints.Read(name, false); err == nil && checkpoint.BlobName(name, c.SHA256) == f.name {
+				return name + checkpoint.FileSuffix
+			}
+		}
+	}
+	return f.name
 }
 
 // ignoreAbsent returns nil for the error of a file that is absent.
@@ -471,16 +573,21 @@ const maxNamed = 1000
 // whatIsLeft searches the files that no round has searched and, if the last round still
 // found something, all files again.
 func (e *eraser) whatIsLeft(ctx context.Context) error {
-	return e.walkState(ctx, func(f file, st fsx.Stat) error {
-		path := f.path()
-		if e.found == 0 && !untouched.MatchString(path) || strings.HasPrefix(path, "history/") && strings.HasSuffix(path, durable.TempSuffix) {
-			return nil
+	return e.walkState(ctx, func(list []entry) error {
+		for _, f := range list {
+			path := f.path()
+			if e.found == 0 && !untouched.MatchString(path) || strings.HasPrefix(path, "history/") && strings.HasSuffix(path, durable.TempSuffix) {
+				continue
+			}
+			hit, err := e.holds(f.file)
+			if err != nil {
+				return err
+			}
+			if (hit || e.n != nil && e.n.Within([]byte(f.name))) && len(e.out.Left) < maxNamed {
+				e.out.Left = append(e.out.Left, e.shown(path))
+			}
 		}
-		hit, err := e.holds(f)
-		if (hit || e.n != nil && e.n.Within([]byte(f.name))) && len(e.out.Left) < maxNamed {
-			e.out.Left = append(e.out.Left, e.shown(path))
-		}
-		return err
+		return canceled(ctx)
 	})
 }
 
@@ -492,23 +599,25 @@ func (e *eraser) searchWorkspace(ctx context.Context) error {
 	}
 	e.Meter.Things(StepFiles, 0, "searching the workspace")
 	skip := func(name string, st fsx.Stat) bool { return name == ".git" || st.SameFile(state) }
-	err = walk(e.Engine.Disk.Root, "", maxDepth, skip, func(f file, st fsx.Stat, err error) error {
-		if ctx := canceled(ctx); ctx != nil {
-			return ctx
-		}
-		hit := false
-		if err == nil && st.Kind == fsx.Regular {
-			e.Meter.One()
-			hit, err = e.contains(f)
-			hit = hit || e.named(f)
-		}
-		if err != nil || f.name == "" {
-			e.out.Unreadable++
-		}
-		if hit && len(e.out.Workspace) < maxNamed {
-			e.out.Workspace = append(e.out.Workspace, e.shown(f.path()))
-		} else if hit {
-			e.out.WorkspaceMore = true
+	err = walk(e.Engine.Disk.Root, "", maxDepth, skip, func(list []entry) error {
+		for _, f := range list {
+			if err := canceled(ctx); err != nil {
+				return err
+			}
+			hit, err := false, f.err
+			if err == nil && f.kind == fsx.Regular {
+				e.Meter.One()
+				hit, err = e.contains(f.file)
+				hit = hit || e.named(f.file)
+			}
+			if err != nil || f.name == "" {
+				e.out.Unreadable++
+			}
+			if hit && len(e.out.Workspace) < maxNamed {
+				e.out.Workspace = append(e.out.Workspace, e.shown(f.path()))
+			} else if hit {
+				e.out.WorkspaceMore = true
+			}
 		}
 		return nil
 	})
@@ -516,37 +625,14 @@ func (e *eraser) searchWorkspace(ctx context.Context) error {
 	return err
 }
 
-// versions erases kept versions.
+// versions erases the kept versions that files has found.
 func (e *eraser) versions(ctx context.Context) error {
-	if e.Engine.History == nil {
+	shas := e.shas
+	if e.shas = nil; len(shas) == 0 {
 		return nil
 	}
-	var shas []string
-	err := e.Engine.History.Each(func(name string, _ fsx.Stat, ok bool) error {
-		e.Meter.One()
-		if !ok {
-			return ctx.Err() // files looks into it
-		}
-		hit := name == e.sha
-		if e.n != nil {
-			f, err := e.Engine.History.Open(name)
-			if err != nil {
-				return ignoreAbsent(err)
-			}
-			hit, err = e.n.In(f)
-			f.Close()
-			if err != nil {
-				return err
-			}
-		}
-		if hit {
-			shas = append(shas, name)
-			e.add(file{part: "history/" + name[:2], name: name}, name, func() error { return nil })
-		}
-		return ctx.Err()
-	})
-	if err != nil || len(shas) == 0 {
-		return err
+	for _, sha := range shas {
+		e.add(file{part: "history/" + sha[:2], name: sha}, sha, func() error { return nil })
 	}
 	if !e.DryRun { // no sweep removes what only is the beginning of these
 		unlock, err := e.Engine.Locks.ShareHistory(ctx, e.LockTimeout)
@@ -558,7 +644,7 @@ func (e *eraser) versions(ctx context.Context) error {
 			return err
 		}
 	}
-	err = e.carry(ctx)
+	err := e.carry(ctx)
 	e.out.Versions = append(e.out.Versions, shas[:min(len(shas), maxNamed-len(e.out.Versions))]...)
 	if err != nil || e.DryRun {
 		return err
@@ -625,147 +711,19 @@ func (e *eraser) keepBeginning(whole, sha string, size int64) (kept bool, err er
 	return err == nil, err
 }
 
-// scratch erases the objects of the scratchpad whose bytes, labels or notes hold the
-// secret, with their entries.
-func (e *eraser) scratch(ctx context.Context) error {
-	dir, err := e.Engine.StatePart(scratch.Dir)
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	of := func(name string) file { return file{dir, scratch.Dir, name} }
-	return e.withLocks(ctx, func() error {
-		index, err := durable.ReadFile(dir, scratch.IndexFile, maxIndex)
-		if ignoreAbsent(err) != nil {
-			return err
-		}
-		gone := map[string]bool{}
-		for line := range bytes.Lines(index) {
-			if e.in(line) {
-				gone[objectOf(line)] = true
-			}
-		}
-		names, err := dir.Names()
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			sha, isObject := strings.CutSuffix(name, scratch.BinSuffix)
-			if facts, ok := scratch.FactsOf(name); ok {
-				sha = facts
-			} else if !isObject || !engine.ValidSHA256(sha) {
-				continue
-			}
-			hit, err := e.holds(of(name))
-			if err != nil {
-				return err
-			}
-			gone[sha] = gone[sha] || hit
-		}
-		for _, name := range []func(string) string{scratch.BinName, scratch.FactsName} {
-			for _, sha := range slices.Sorted(maps.Keys(gone)) {
-				if !gone[sha] || sha == "" {
-					continue
-				}
-				if err := e.remove(of(name(sha))); err != nil {
-					return err
-				}
-			}
-			// The index follows the objects that it lists: if only the index were written,
-			// an object that a power failure restores would have lost its entry.
-			if err := e.carry(ctx); err != nil {
-				return err
-			}
-		}
-		var kept []byte
-		for line := range bytes.Lines(index) {
-			if sha := objectOf(line); !e.in(line) && (sha == "" || !gone[sha]) {
-				kept = append(kept, line...)
-			}
-		}
-		return e.replace(of(scratch.IndexFile), index, kept)
-	}, engine.PathLock(engine.StateDirName+"/"+scratch.Index))
-}
-
-// maxIndex is the size up to which the index of the scratchpad is read.
-const maxIndex = 64 << 20
-
-// objectOf returns the object of a line of the index, "" if it names none.
-func objectOf(line []byte) string {
-	var row struct {
-		SHA256 string `json:"sha256"`
-	}
-	json.Unmarshal(line, &row)
-	if sha := strings.ToLower(row.SHA256); engine.ValidSHA256(sha) {
-		return sha
-	}
-	return ""
-}
-
-// eachLocked calls fn with each directory in a part of the state directory, while its
-// lock is held, and carries out the erasures that it adds. Its files are returned with
-// their names sorted.
-func (e *eraser) eachLocked(ctx context.Context, part string, lock func(string) string, fn func([]file) error) error {
-	return e.Engine.EachIn(part, func(all fsx.Dir, name string) error {
-		dir, err := all.OpenDir(name)
-		if err != nil {
-			return nil // a foreign file, which files looks into
-		}
-		defer dir.Close()
-		return e.withLocks(ctx, func() error {
-			names, err := dir.Names()
-			if err != nil {
-				return err
-			}
-			list := make([]file, len(names))
-			for i := range names {
-				list[i] = file{dir, part + "/" + name, names[i]}
-			}
-			return fn(list)
-		}, lock(name))
-	})
-}
-
-// sessions erases chunks, and what is recorded about their sessions. A chunk with a part
-// removed would be composed into a file that no caller wrote, so the whole chunk is
-// removed and has to be sent again.
-func (e *eraser) sessions(ctx context.Context) error {
-	return e.eachLocked(ctx, chunks.Dir, chunks.Lock, func(files []file) error {
-		hit, err := e.spans(files)
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			in := hit[f.name] || e.named(f)
-			if !in {
-				if in, err = e.holds(f); err != nil {
-					return err
-				}
-			}
-			if in {
-				if err := e.remove(f); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// spans returns the chunks that contain the secret together with those next to them: the
+// spans hits the chunks that contain the secret together with those next to them: the
 // end of one and the beginning of the next.
-func (e *eraser) spans(files []file) (map[string]bool, error) {
-	hit := map[string]bool{}
+func (e *eraser) spans(list []entry) error {
 	if e.n == nil {
-		return hit, nil
+		return nil
 	}
-	order := func(a, b file) int { return chunks.IndexOf(a.name) - chunks.IndexOf(b.name) }
+	order := func(a, b entry) int { return chunks.IndexOf(a.name) - chunks.IndexOf(b.name) }
 	var starts []int64 // of the chunks that were read
 	var read []string
 	find := e.n.Finder(func(from, to int64) {
 		for i := len(starts) - 1; i >= 0; i-- {
 			if starts[i] < to {
-				hit[read[i]] = true
+				e.hit[read[i]] = true
 			}
 			if starts[i] <= from {
 				break
@@ -773,13 +731,13 @@ func (e *eraser) spans(files []file) (map[string]bool, error) {
 		}
 	})
 	at := int64(0)
-	for _, f := range slices.SortedFunc(slices.Values(files), order) {
-		if st, err := f.dir.Lstat(f.name); err != nil || st.Kind != fsx.Regular || chunks.IndexOf(f.name) == 0 {
+	for _, f := range slices.SortedFunc(slices.Values(list), order) {
+		if f.kind != fsx.Regular || chunks.IndexOf(f.name) == 0 {
 			continue
 		}
 		in, st, err := engine.OpenIfThere(f.dir, f.name)
 		if err != nil || in == nil {
-			return hit, err
+			return err
 		}
 		if st.Size > 0 {
 			starts, read = append(starts, at), append(read, f.name)
@@ -787,54 +745,8 @@ func (e *eraser) spans(files []file) (map[string]bool, error) {
 		n, err := io.Copy(find, io.NewSectionReader(in, 0, st.Size))
 		in.Close()
 		if at += n; err != nil {
-			return hit, err
-		}
-	}
-	return hit, find.Flush()
-}
-
-// transactions drops the staged transactions that contain the secret. If they were
-// committed without a part, they would write content that no caller requested.
-func (e *eraser) transactions(ctx context.Context) error {
-	return e.eachLocked(ctx, staged.Dir, staged.Lock, func(files []file) error {
-		if i := slices.IndexFunc(files, func(f file) bool { return f.name == staged.Begin }); i > 0 {
-			files[0], files[i] = files[i], files[0] // a transaction exists as long as this file does
-		}
-		return e.drop(ctx, false, files...)
-	})
-}
-
-// checkpoints drops the checkpoints that contain the secret, and data of earlier saves.
-func (e *eraser) checkpoints(ctx context.Context) error {
-	names, err := e.Checkpoints.List()
-	if len(names) == 0 || err != nil {
-		return err
-	}
-	dir, err := e.Engine.StatePart(checkpoint.Dir)
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	for _, name := range names {
-		err := e.withLocks(ctx, func() error {
-			c, err := e.Checkpoints.Read(name, true)
-			if err != nil {
-				return ignoreAbsent(err)
-			}
-			files := []file{{dir, checkpoint.Dir, name + checkpoint.FileSuffix}}
-			for _, blob := range c.Blobs {
-				f := file{dir, checkpoint.Dir, blob}
-				if blob == checkpoint.BlobName(name, c.SHA256) {
-					files = append(files, f)
-				} else if err := e.drop(ctx, false, f); err != nil {
-					return err
-				}
-			}
-			return e.drop(ctx, e.named(files[0]), files...)
-		}, engine.PathLock(checkpoint.Path(name)))
-		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return find.Flush()
 }

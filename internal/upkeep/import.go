@@ -101,7 +101,7 @@ type exportCopy struct {
 // crash leaves a name that the next Open sweeps.
 func (in *importing) spool(ctx context.Context) (exportCopy, error) {
 	name := in.tempName()
-	f, err := in.createTemp(name)
+	f, err := in.Engine.Disk.Staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if err != nil {
 		return exportCopy{}, err
 	}

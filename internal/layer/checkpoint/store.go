@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io/fs"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -291,16 +292,26 @@ func (c *Stored) take(content []byte) {
 	}
 }
 
+// NameOf returns the checkpoint that a file is a part of, "" if it is none, and whether the
+// file contains data.
+func NameOf(file string) (name string, isData bool) {
+	if name, ok := strings.CutSuffix(file, FileSuffix); ok {
+		return name, false
+	}
+	rest, ok := strings.CutSuffix(file, BlobSuffix)
+	if at := len(rest) - 65; ok && at > 0 && rest[at] == '.' && engine.ValidSHA256(rest[at+1:]) {
+		return rest[:at], true
+	}
+	return "", false
+}
+
 // blobsOf sorts the files of data by the checkpoints they belong to.
 func blobsOf(names []string) map[string][]string {
 	out := map[string][]string{}
 	for _, file := range names {
-		rest, ok := strings.CutSuffix(file, BlobSuffix)
-		if !ok || len(rest) < 66 || rest[len(rest)-65] != '.' || !engine.ValidSHA256(rest[len(rest)-64:]) {
-			continue
+		if name, isData := NameOf(file); isData {
+			out[name] = append(out[name], file)
 		}
-		name := rest[:len(rest)-65]
-		out[name] = append(out[name], file)
 	}
 	return out
 }
@@ -311,23 +322,14 @@ func (s *Layer) List() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]bool{}
-	for name := range blobsOf(files) {
-		found[name] = true
-	}
+	list := []string{}
 	for _, file := range files {
-		if name, ok := strings.CutSuffix(file, FileSuffix); ok {
-			found[name] = true
-		}
-	}
-	list := make([]string, 0, len(found))
-	for name := range found {
-		if CheckName(name) == nil {
+		if name, _ := NameOf(file); CheckName(name) == nil {
 			list = append(list, name)
 		}
 	}
-	sort.Strings(list)
-	return list, nil
+	slices.Sort(list)
+	return slices.Compact(list), nil
 }
 
 // Quarantine copies what there is of a damaged checkpoint, and

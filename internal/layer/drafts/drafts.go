@@ -221,22 +221,32 @@ func (l *Layer) unreadable(dir fsx.Dir, ref string, st fsx.Stat) bool {
 	return err != nil && l.Now().Sub(time.Unix(0, st.Mtime)) > MaxAge
 }
 
-// Read reads a draft and compares it with its hash.
-func (l *Layer) Read(ref string) (Facts, []byte, error) {
-	dir, err := l.OpenDir()
-	if err != nil {
-		return Facts{}, nil, err
+// Find opens quarantine/ and reads the facts about a draft.
+func (l *Layer) Find(ref string) (dir fsx.Dir, d Facts, err error) {
+	if dir, err = l.OpenDir(); err != nil {
+		return nil, d, err
 	}
 	if dir == nil || !ValidRef(ref) {
-		return Facts{}, nil, fault.New(fault.DraftNotFound)
+		return nil, d, fault.New(fault.DraftNotFound)
 	}
-	defer dir.Close()
-	d, err := ReadFacts(dir, ref)
-	if engine.IsAbsent(err) || err == nil && d.ExpiresAt <= stamp.Text(l.Now()) {
-		return d, nil, fault.New(fault.DraftNotFound)
+	if d, err = ReadFacts(dir, ref); engine.IsAbsent(err) {
+		err = fault.New(fault.DraftNotFound)
 	}
 	if err != nil {
+		dir.Close()
+	}
+	return dir, d, err
+}
+
+// Read reads a draft and compares it with its hash.
+func (l *Layer) Read(ref string) (Facts, []byte, error) {
+	dir, d, err := l.Find(ref)
+	if err != nil {
 		return d, nil, err
+	}
+	defer dir.Close()
+	if d.ExpiresAt <= stamp.Text(l.Now()) {
+		return d, nil, fault.New(fault.DraftNotFound)
 	}
 	content, err := durable.ReadFile(dir, ref+BytesSuffix, MaxBytes+1)
 	if engine.IsAbsent(err) {
