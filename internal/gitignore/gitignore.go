@@ -68,26 +68,31 @@ func parse(line string) (r rule, ok bool) {
 	return r, err == nil
 }
 
+// separator takes the place of slashes in an expression and in what it is matched with,
+// because a set of characters never matches a slash.
+const separator = "\x00"
+
 // translate makes an expression of package regexp of a pattern, which takes
 // linear time to match.
 func translate(p string) (expr string, ok bool) {
 	var b strings.Builder
+	literal := strings.IndexAny(p, `*?[\`) // git matches what follows it as if the pattern began there
 	for i := 0; i < len(p); {
 		rest := p[i:]
 		switch {
-		case strings.HasPrefix(rest, "**/") && (i == 0 || p[i-1] == '/'):
-			b.WriteString(`(?:.*/)?`)
+		case strings.HasPrefix(rest, "**/") && (i == literal || p[i-1] == '/'):
+			b.WriteString(`(?:.*\x00)?`)
 			i += 3
-		case rest == "**" && i > 0 && p[i-1] == '/':
-			b.WriteString(`.+`)
+		case rest == "**" && (i == literal || p[i-1] == '/'):
+			b.WriteString(`.*`)
 			i += 2
 		case p[i] == '*':
 			for i < len(p) && p[i] == '*' {
 				i++
 			}
-			b.WriteString(`[^/]*`)
+			b.WriteString(`[^\x00]*`)
 		case p[i] == '?':
-			b.WriteString(`[^/]`)
+			b.WriteString(`[^\x00]`)
 			i++
 		case p[i] == '[':
 			class, n := bracket(rest)
@@ -102,7 +107,7 @@ func translate(p string) (expr string, ok bool) {
 			}
 			fallthrough
 		default:
-			b.WriteString(regexp.QuoteMeta(p[i : i+1]))
+			b.WriteString(regexp.QuoteMeta(strings.ReplaceAll(p[i:i+1], "/", separator)))
 			i++
 		}
 	}
@@ -115,27 +120,23 @@ func bracket(p string) (class string, n int) {
 	b := []byte("[")
 	i := 1
 	if i < len(p) && (p[i] == '!' || p[i] == '^') {
-		b = append(b, "^/"...) // a set never matches a slash
+		b = append(b, `^\x00`...)
 		i++
 	}
 	for first := true; i < len(p); first = false {
 		switch c := p[i]; {
 		case c == ']' && !first:
 			return string(append(b, ']')), i + 1
-		case c == '[' && strings.HasPrefix(p[i:], "[:"):
-			end := strings.Index(p[i:], ":]")
-			if end < 0 {
-				return "", 0
-			}
-			b = append(b, p[i:i+end+2]...)
-			i += end + 2
+		case c == '[' && named(p[i:]) > 0:
+			b = append(b, p[i:i+named(p[i:])]...)
+			i += named(p[i:])
 		case c == '-' && !first && i+1 < len(p) && p[i+1] != ']':
 			b = append(b, '-')
 			i++
 		case c == '\\' && i+1 < len(p):
 			b = append(b, regexp.QuoteMeta(p[i+1:i+2])...)
 			i += 2
-		case c == '-' || c == '^' || c == '[' || c == '\\' || c == '&' || c == '~':
+		case c == '-' || c == '^' || c == '[' || c == ']' || c == '\\' || c == '&' || c == '~':
 			b = append(b, '\\', c)
 			i++
 		default:
@@ -144,6 +145,16 @@ func bracket(p string) (class string, n int) {
 		}
 	}
 	return "", 0
+}
+
+// named returns the length of a named class, such as [:alpha:], at the start of p, 0 if
+// there is none.
+func named(p string) int {
+	end := strings.IndexByte(p, ']')
+	if end < len("[::") || p[1] != ':' || p[end-1] != ':' {
+		return 0
+	}
+	return end + 1
 }
 
 // Hides reports whether the patterns hide one path, relative to the top, which is a
@@ -165,7 +176,7 @@ func Hides(files []File, name string, dir bool) bool {
 			if r.base {
 				text = path.Base(rel)
 			}
-			if (dir || !r.dirOnly) && r.re.MatchString(text) {
+			if (dir || !r.dirOnly) && r.re.MatchString(strings.ReplaceAll(text, "/", separator)) {
 				return !r.negated
 			}
 		}

@@ -81,6 +81,42 @@ func TestAsGit(t *testing.T) {
 	}
 }
 
+// TestEachPatternAsGit compares patterns with git, each alone in a directory.
+func TestEachPatternAsGit(t *testing.T) {
+	testbed.Needs(t, "git")
+	patterns := strings.Fields(`a /a a/ a/b /a/b **/a **/b/a a/**/b a/** **/ ** /** a** **a a**b x**/a x**a a/x**/b *x**/b a/**b *a a* a*b *.txt a?b ? /*/a *
+		[ab] [!a] [^a] [a-c] []a] [!]a] [^]a] [-a] [a-] [!-a] [[a] [^[a] [a^] [a&&b] [a~b] [\]a] [\a-c] [\-a] [a\] [a [[:digit:]] [![:digit:]] [[:digit:]a] [[:alpha [\^a] [!/]a a[!b]a a[/]b a[+-9]b a\\/b [[:a] [[:]a] [[::]a] [[:x:]a] [][:digit:]]
+		\a \* \! a\ \#x #x !a a.b a+b (a) a|b {a} ^a a$ x[a-b]y *[!a] [a-b-d]`)
+	patterns = append(patterns, "a ", `a\ `, `a\  `, " a", "a\tb", "*\n!a", "*\n!a/", "a/\n!a/b", "*\n!/**", "*\n!a\n!a/x**", "*\n!a\n!a/**", "a\r", "\ufeffa", "#\na", strings.Repeat("a", 999), strings.Repeat("a", 1000))
+	var paths []string
+	for _, name := range append(strings.Fields("a b c d ab aab axb aqb A 1 - ] [ ^ & ~ ! * # #x a.b a+b (a) {a} a|b ^a a$ axa aba c.txt a/a a/b a/x/b a/xb b/a b/x/a x/b/a xx/a xay x]y \\ "), "a ", " a", "a\tb", strings.Repeat("a", 999), strings.Repeat("a", 1000)) {
+		paths = append(paths, name, name+"/f")
+	}
+	dir := t.TempDir()
+	out, err := exec.Command("git", "init", "-q", dir).CombinedOutput()
+	testbed.Require(t, err == nil, "%v: %s", err, out)
+	var ask strings.Builder
+	for i, p := range patterns {
+		testbed.Plant(t, filepath.Join(dir, fmt.Sprint(i)), 0o600, map[string]string{".gitignore": p + "\n"})
+		for _, name := range paths {
+			fmt.Fprintf(&ask, "%d/%s\x00", i, name)
+		}
+	}
+	cmd := exec.Command("git", "-c", "core.excludesFile=", "check-ignore", "-z", "--stdin", "--no-index")
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(ask.String())
+	out = testbed.Must(cmd.Output())(t)
+	want := map[string]bool{}
+	for p := range strings.SplitSeq(string(out), "\x00") {
+		want[p] = true
+	}
+	for i, p := range patterns {
+		files := []File{Parse("", []byte(p+"\n"))}
+		for _, name := range paths {
+			testbed.Equal(t, ignored(files, name), want[fmt.Sprintf("%d/%s", i, name)], fmt.Sprintf("%.20q %q", p, name))
+		}
+	}
+}
+
 // ignored reports whether the files hide a path or a directory above it, as git does.
 func ignored(files []File, name string) bool {
 	for i := range len(name) {
