@@ -68,6 +68,8 @@ func (c *config) path(dir, value string) string {
 	return within(dir, value)
 }
 
+const blank = " \t\r" // also a return that ends no line
+
 // setting is the key of a setting: its section and its name, which are in lower case,
 // and a subsection unchanged.
 type setting struct{ section, name string }
@@ -78,7 +80,7 @@ func settings(text string) func(yield func(key setting, value string) bool) {
 		section := ""
 		text = strings.TrimPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "\ufeff")
 		for text != "" {
-			text = strings.TrimLeft(text, " \t\n\v\f")
+			text = strings.TrimLeft(text, blank+"\n")
 			if text == "" {
 				return
 			}
@@ -147,39 +149,35 @@ func valueOf(text string) (value, rest string) {
 	var b strings.Builder
 	kept := 0 // bytes that are no white space at the end
 	quoted := false
-	i := len(text) - len(strings.TrimLeft(text, " \t"))
+	i := 0
 loop:
 	for ; i < len(text); i++ {
-		c := text[i]
-		switch {
+		switch c := text[i]; {
 		case c == '\n':
 			break loop
-		case c == '"':
-			quoted = !quoted
-			kept = b.Len()
-			continue
-		case c == '\\' && i+1 < len(text):
-			i++
-			if text[i] == '\n' {
-				continue
+		case !quoted && strings.IndexByte(blank, c) >= 0:
+			if b.Len() > 0 {
+				b.WriteByte(c)
 			}
-			if at := strings.IndexByte("tnb", text[i]); at >= 0 {
-				b.WriteByte("\t\n\b"[at])
-			} else {
-				b.WriteByte(text[i])
-			}
-			kept = b.Len()
 			continue
 		case !quoted && (c == '#' || c == ';'):
 			if end := strings.IndexByte(text[i:], '\n'); end >= 0 {
 				return b.String()[:kept], text[i+end:]
 			}
 			return b.String()[:kept], ""
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && i+1 < len(text):
+			i++
+			if at := strings.IndexByte("tnb", text[i]); at >= 0 {
+				b.WriteByte("\t\n\b"[at])
+			} else if text[i] != '\n' {
+				b.WriteByte(text[i])
+			}
+		default:
+			b.WriteByte(c)
 		}
-		b.WriteByte(c)
-		if quoted || c != ' ' && c != '\t' {
-			kept = b.Len()
-		}
+		kept = b.Len()
 	}
 	return b.String()[:kept], text[i:]
 }

@@ -3,7 +3,9 @@ package gitdir
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +68,28 @@ func FuzzLinear(f *testing.F) {
 		Pointed("gitdir:"+string(text), "/a")
 		return steps
 	})
+}
+
+// TestSettingsAsGit compares the settings of configurations with those that git lists.
+func TestSettingsAsGit(t *testing.T) {
+	testbed.Needs(t, "git")
+	file := filepath.Join(t.TempDir(), "config")
+	for _, text := range []string{
+		"", " \t\n\r", "[a]\nk=v\r", "[a]\r k=v", "[a]\nk=\r v", "# c", "; c\n#d\n", "\ufeff[a]\nk=v\n", "[a]\r\nk=v\r\n", "[a]k=v", "[a] K-1z = v\n", "[AZ]\nazAZ09 = v\n", "[az-09.q]\nk", "[a]\nk\nl=\n m =\n", "[a]\n[b]\nk=v",
+		"[a \"b\"]\nk=v", "[a \"B]c\"]\nk=v\n[d]\nk=[e]", "[a \"b\\\"c\\\\d\\x\"]\nk=v", "[a\t\"b\"] k=v", "[a]\nk=v # c\nl=w ; c\nm=\"x # ; y\" z\n", "[a]\nk=v#c", "[a]\nk=;c\nl", "[a]\nk=#c",
+		"[a]\nk = v w \t \nl=\" v \"\nm = \"v \" \nn=\"\"\no=a\"b c\"d\n", "[a]\nk=a\\tb\\nc\\bd\\\\e\\\"f\n", "[a]\nk=a\\\nb\\\n  c\nl=w", "[a]\nk=v\\t\nl=v\\\" ", "[a]\nk=\"v\\\nw\"", "[a]\nk=v\nk=w\nk=\n", "[a]\nk = v",
+		"[a]\nk=v \\\n", "[a]\nk= \\\n v", "[a]\nk=\"\" v", "[a]\nk=\"\" \" v\" # c",
+	} {
+		testbed.NoErr(t, os.WriteFile(file, []byte(text), 0o600))
+		out, err := exec.Command("git", "config", "--file", file, "--list", "-z").Output()
+		testbed.NoErr(t, err, fmt.Sprintf("%q", text))
+		var got strings.Builder
+		for key, value := range settings(text) {
+			fmt.Fprintf(&got, "%s.%s\n%s\x00", key.section, key.name, value)
+		}
+		want := regexp.MustCompile(`(^|\x00)([^\n\x00]+)\x00`).ReplaceAllString(string(out), "$1$2\n\x00") // a name alone
+		testbed.Equal(t, got.String(), want, fmt.Sprintf("%q", text))
+	}
 }
 
 // TestTheLastSettingOfAFileHolds: a file that names directories of hooks again
