@@ -311,6 +311,25 @@ func TestOrdinaryDirectoriesPass(t *testing.T) {
 	}
 	got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate))
 	expect(t, got == rw.ErrProtectedPath, "a repository called .git: %s", got)
+	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("i/HEAD", "ref: x", ""), txWrite("i/objects/x", "x", ""), txWrite("i-refs/x", "x", "")}}))(t)
+}
+
+// TestNoFileOfARepositoryIsWritten: any file of a repository that is there, the hooks of
+// one whose work tree the workspace is a part of, and a HEAD that is appended to.
+func TestNoFileOfARepositoryIsWritten(t *testing.T) {
+	t.Parallel()
+	top := workspace(t)
+	plant(t, top, map[string]string{
+		".git/config": "[core]\n\thooksPath = sub/tools\n", "sub/bare/HEAD": "ref: refs/heads/x\n", "sub/bare/objects/x": "x", "sub/bare/refs/x": "x",
+		"sub/d/HEAD": "ref: refs/heads/x\n" + strings.Repeat("\n", 1<<20), "sub/d/refs/x": "x",
+	})
+	s := open(t, filepath.Join(top, "sub"), &rw.Options{Sync: rw.SyncOff})
+	for _, path := range []string{"bare/hooks/pre-commit", "bare/x", "tools/pre-commit", "tools/lib/x"} {
+		got, _ := attempt(t, s, put(path, "x", rw.ModeCreate))
+		equal(t, got, rw.ErrProtectedPath, path)
+	}
+	fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("d/HEAD", "x\n", rw.ModeAppend), txWrite("d/objects/x", "x", "")}}))(t, rw.ErrProtectedPath)
+	must(s.SafeWrite(background, put("hooks/pre-commit", "x", rw.ModeCreate)))(t)
 }
 
 // TestAWriteLooksTwiceInEachDirectory pins the cost of the search for repositories: two
