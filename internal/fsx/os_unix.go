@@ -109,6 +109,10 @@ func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
 	if err != nil {
 		return nil, d.openError(name, err)
 	}
+	writes := flag&(Write|Append) != 0
+	if flag&Create != 0 && flag&Excl != 0 {
+		return newFile(fd, name, writes), nil // it is new, so it is regular
+	}
 	var st unix.Stat_t
 	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
 		unix.Close(fd)
@@ -120,7 +124,7 @@ func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
 	}
 	// The descriptor was opened without blocking so that a FIFO could not hang
 	// the open; to a regular file that flag means nothing.
-	return newFile(fd, name, flag&(Write|Append) != 0), nil
+	return newFile(fd, name, writes), nil
 }
 
 func openFlags(flag Flag) int {
