@@ -1794,3 +1794,36 @@ func (x besideRemoval) besideRemoval(t *testing.T, level rw.SyncLevel, n, stop i
 	defer mu.Unlock()
 	return fs, did, err
 }
+
+// TestVersionInAnotherProcess: a version that another process has just replaced waits in
+// its slot for history. It is kept, another process can undo to it and restore it, and the
+// refusal of a stale call shows what was changed since.
+func TestVersionInAnotherProcess(t *testing.T) {
+	for _, level := range allLevels {
+		for verb, call := range map[string]func(*rw.Store) error{
+			"overwrite": do(put("a.txt", otherText, rw.ModeOverwrite)), "delete": func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
+		} {
+			for name, back := range map[string]func(*rw.Store) error{"undo": func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) }, "restore": func(s *rw.Store) error {
+				v := must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t).Versions[1]
+				expect(t, v.Available, "%+v", v)
+				return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: v.Version}))
+			}} {
+				t.Run(fmt.Sprintf("%s/%s/%s", verb, name, level), func(t *testing.T) {
+					fs := simfs.New()
+					open := func(nonce string) *rw.Store {
+						return must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Process: fs.NewProcess(), Manual: true}))(t)
+					}
+					a, b := open("0001"), open("0002")
+					noErr(t, errors.Join(makeA(a), call(a)))
+					stale := put("a.txt", "mine", rw.ModeOverwrite)
+					stale.Expect = rw.Exactly(digest(hash(longText)))
+					_, err := b.SafeWrite(background, stale)
+					expect(t, errors.Is(err, rw.ErrHashMismatch) && (verb == "delete" || rw.AsError("", err).Context["diff"] != nil), "%v %v", err, rw.AsError("", err).Context)
+					noErr(t, back(b))
+					equal(t, fs.Tree()["a.txt"], longText)
+					noErr(t, errors.Join(a.Close(background), b.Close(background)))
+				})
+			}
+		}
+	}
+}

@@ -236,8 +236,9 @@ type Take func(m *engine.Mutation, src io.Reader, mode uint32) (sha string, err 
 type version struct {
 	sha      string
 	size     int64
-	mode     uint32 // of the file, if it is created; 0: as the mutation says
-	recorded uint32 // the same, if history has the version
+	mode     uint32              // of the file, if it is created; 0: as the mutation says
+	recorded uint32              // the same, if history has the version
+	by       []*journal.Mutation // that may have replaced it
 }
 
 // restored returns the mutation that gives a file another version in place of believed.
@@ -251,7 +252,7 @@ func restored(kind, path, believed string, link bool) *engine.Mutation {
 // take takes a version from history, or from the first other place that has it. Many
 // files are read from history directly.
 func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take, places ...func() io.ReadCloser) error {
-	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return l.OpenVersion(v.sha) })
+	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return l.OpenVersion(v.sha, v.by...) })
 	if err == nil && ok {
 		if m.Perm == nil && v.recorded != 0 && !l.IsThere(m.Path) {
 			m.Perm = &v.recorded
@@ -260,7 +261,7 @@ func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take,
 			return nil
 		}
 	}
-	for _, place := range append([]func() io.ReadCloser{func() io.ReadCloser { return l.Observed.Kept(v.sha, v.size) }}, places...) {
+	for _, place := range append([]func() io.ReadCloser{func() io.ReadCloser { return l.Observed.Kept(v.sha, v.size, v.by...) }}, places...) {
 		src := place()
 		if src == nil {
 			continue

@@ -32,7 +32,7 @@ func (l *Layer) Rewind(ctx context.Context, c *engine.Commit, snap observe.Snaps
 		f := then[path]
 		mode := f.Mode
 		m.Perm = &mode
-		err := l.take(c, m, version{f.Hex(), f.Size, mode, mode}, take,
+		err := l.take(c, m, version{sha: f.Hex(), size: f.Size, mode: mode, recorded: mode}, take,
 			func() io.ReadCloser { return git.Open(path, f.GitHex()) },
 			func() io.ReadCloser { return l.Observed.StartOf(path, f.Size) })
 		if e, ok := err.(*fault.Fault); ok && e.Code == fault.VersionNotKept && f.Git != "" {

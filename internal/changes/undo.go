@@ -214,7 +214,7 @@ func (l *Layer) undoOne(c *engine.Commit, f *undoing, group bool, git *observe.G
 		}
 	}
 	m := restored("undo", f.path, f.newest.SHA256, f.newest.Link())
-	v := version{sha: f.oldest.PrevSHA256, size: f.oldest.PrevBytes, recorded: f.oldest.Mode}
+	v := version{sha: f.oldest.PrevSHA256, size: f.oldest.PrevBytes, recorded: f.oldest.Mode, by: []*journal.Mutation{f.oldest}}
 	if v.sha == "" {
 		m.Op, m.AbsentOK = engine.OpDelete, true
 		return m, nil

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -70,13 +73,43 @@ func (s *Engine) LookAgain(n int) bool {
 	return len(list) > 0
 }
 
-// OpenVersion opens a version in history, also one that has waited in a slot.
-func (s *Engine) OpenVersion(sha string) (fsx.File, error) {
+// OpenVersion opens a version in history, also one that has waited in a slot. by are
+// mutations that have replaced it: the process of such a commit puts the version into
+// history after its reply. A nil one is none.
+func (s *Engine) OpenVersion(sha string, by ...*journal.Mutation) (fsx.File, error) {
 	f, err := s.History.Open(sha)
-	if IsAbsent(err) && s.LookAgain(-1) {
+	for i := 0; i < len(by) && IsAbsent(err); i++ {
+		f, err = s.openReplaced(by[i], sha)
+	}
+	if IsAbsent(err) && (s.LookAgain(-1) || len(by) > 0) { // it may have gone there meanwhile
 		f, err = s.History.Open(sha)
 	}
 	return f, err
+}
+
+// openReplaced opens the file that a mutation has replaced in its slot, if it is there and
+// still is what it was.
+func (s *Engine) openReplaced(m *journal.Mutation, sha string) (fsx.File, error) {
+	if m == nil || m.Slot == "" || m.PrevSHA256 != sha {
+		return nil, fs.ErrNotExist
+	}
+	d, err := s.slotDirAt(m.SlotDir)
+	if err != nil {
+		return nil, err
+	}
+	slot := d.slot(m.Slot)
+	if held, err := slot.Holds(); err != nil || held != publish.Other {
+		return nil, cmp.Or(err, fs.ErrNotExist)
+	}
+	f, err := slot.Dir.Open(slot.Name, fsx.Read, 0)
+	if err != nil {
+		return nil, err
+	}
+	if now, _, err := HashFile(f); err != nil || now != sha {
+		f.Close()
+		return nil, cmp.Or(err, fs.ErrNotExist)
+	}
+	return f, nil
 }
 
 func (s *Engine) lookAgainAt(x lingerer) {

@@ -25,13 +25,13 @@ func (m *Mutation) mergeable(s *Engine) (ok bool, err error) {
 	if m.Merge == nil || m.Op != OpEdit && m.Op != OpOverwrite || m.Prev.Stat.Size > MergeLimit {
 		return false, nil
 	}
-	m.base, err = s.kept(*m.Expected, MergeLimit)
+	m.base, err = s.kept(m.Target.Path, *m.Expected, MergeLimit)
 	return m.base != nil, err
 }
 
-// kept reads a version that history holds; nil when it does not, or when it is
+// kept reads a version of a file that history holds; nil when it does not, or when it is
 // larger.
-func (s *Engine) kept(sha string, limit int64) ([]byte, error) {
+func (s *Engine) kept(path, sha string, limit int64) ([]byte, error) {
 	switch sha {
 	case "":
 		return nil, nil
@@ -41,7 +41,11 @@ func (s *Engine) kept(sha string, limit int64) ([]byte, error) {
 	if err := s.Drain(); err != nil {
 		return nil, err
 	}
-	f, err := s.OpenVersion(sha)
+	_, _, last, err := s.NewNewest().Of(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.OpenVersion(sha, last)
 	if IsAbsent(err) || errors.Is(err, blob.ErrDamaged) {
 		return nil, nil
 	}
@@ -120,7 +124,7 @@ func (m *Mutation) stale(ctx context.Context, s *Engine) (e *fault.Fault, others
 		return e, ""
 	}
 	if base == nil {
-		base, _ = s.kept(*m.Expected, DiffLimit)
+		base, _ = s.kept(m.Target.Path, *m.Expected, DiffLimit)
 	}
 	if base == nil {
 		return e, ""
@@ -151,8 +155,8 @@ func (s *Engine) shownDiff(ctx context.Context, path string, before, after []byt
 // KeptDiff is the diff between two versions of a file without their secrets, as
 // far as history keeps both.
 func (s *Engine) KeptDiff(ctx context.Context, path, from, to string) string {
-	before, _ := s.kept(from, MergeLimit)
-	after, _ := s.kept(to, MergeLimit)
+	before, _ := s.kept(path, from, MergeLimit)
+	after, _ := s.kept(path, to, MergeLimit)
 	if before == nil || after == nil {
 		return ""
 	}

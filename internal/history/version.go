@@ -8,6 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // Kept reports whether the bytes of a version can be read; if not, erased reports whether
@@ -57,7 +58,11 @@ func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
 // the version is the newest one; nil if neither has the bytes.
 func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
 	if s.History != nil {
-		if f, err := s.OpenVersion(v.M.SHA256); err == nil {
+		var by []*journal.Mutation
+		for _, next := range v.Later {
+			by = append(by, &next.M)
+		}
+		if f, err := s.OpenVersion(v.M.SHA256, by...); err == nil {
 			return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.M.Bytes), Closer: f}, v.M.Bytes, nil
 		} else if !engine.IsAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
 			return nil, 0, err

@@ -19,6 +19,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // gitLimit bounds the time in which git must have answered everything.
@@ -172,12 +173,13 @@ func commitName(text string) string {
 	return text
 }
 
-// Kept opens a version in history; nil if it is not there.
-func (l *Layer) Kept(sha string, size int64) io.ReadCloser {
+// Kept opens a version in history, as [engine.Engine.OpenVersion] does; nil if it is not
+// there.
+func (l *Layer) Kept(sha string, size int64, by ...*journal.Mutation) io.ReadCloser {
 	if sha == engine.HashOf(nil) { // history holds no object for an empty file
 		return io.NopCloser(bytes.NewReader(nil))
 	}
-	f, err := l.OpenVersion(sha)
+	f, err := l.OpenVersion(sha, by...)
 	if err != nil {
 		return nil
 	}
