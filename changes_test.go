@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -154,6 +155,22 @@ func TestFindingsWaitForAModel(t *testing.T) {
 	}
 }
 
+// TestFindingsOfOlderVersionsAreNoNews: a file with a secret is changed, and nothing is
+// reported before another secret is added.
+func TestFindingsOfOlderVersionsAreNoNews(t *testing.T) {
+	dir := workspace(t)
+	text := "GH_TOKEN=" + ghToken(7) + "\n"
+	plant(t, dir, map[string]string{"k.env": text})
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, Gate: rw.GateOfAgents})
+	must(s.BeginCall(background, around.ToolCall{ID: "t0", Host: "h"}))(t)
+	for i, more := range []string{"# a comment\n", "GH_TOKEN=" + ghToken(8) + "\n"} {
+		text += more
+		plant(t, dir, map[string]string{"k.env": text})
+		r := must(s.EndCall(background, around.ToolCall{ID: fmt.Sprint("t", i), Host: "h"}))(t)
+		length(t, r.Findings, i, more)
+	}
+}
+
 // TestCallsOfStrangeHosts: names that a host invents do not prevent the recording of
 // others, and contain no secret.
 func TestCallsOfStrangeHosts(t *testing.T) {
@@ -168,6 +185,23 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 		expect(t, !strings.Contains(string(text), ghToken(8)), "%s holds the secret", name)
 	}
 	must(s.EndCall(background, around.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}))(t)
+}
+
+// TestOriginsWithoutSecrets: what a host says about a call is recorded without confirmed
+// secrets. A thread with one is absent; what only may be a secret stays.
+func TestOriginsWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	s, dir := gatedStore(t)
+	guess := "password = \"" + random(alphaBase, 16, 73) + "\""
+	for i, via := range []rw.Via{{Client: ghToken(9), Thread: "t"}, {Client: "h", Thread: ghToken(9)}, {Client: guess, Thread: guess}} {
+		must(s.SafeWrite(rw.WithVia(background, via), put("a.txt", fmt.Sprint(i), rw.ModeOverwrite)))(t)
+	}
+	var got [][2]any
+	for _, row := range rawRows(t, dir) {
+		via := row["via"].(map[string]any)
+		got = append(got, [2]any{via["client"], via["thread"]})
+	}
+	expect(t, reflect.DeepEqual(got, [][2]any{{"{GHP-REDACTED}", "t"}, {"h", nil}, {guess, guess}}), "%v", got)
 }
 
 // TestFindingsAreReturnedAgain: a process that ends after the row and before it has

@@ -1409,6 +1409,28 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 	check(t, s, true)
 }
 
+// TestValidatedWrites: the file as it will be is checked, not what is sent, and the hint
+// says where it is wrong.
+func TestValidatedWrites(t *testing.T) {
+	t.Parallel()
+	s, dir := gatedStore(t)
+	for _, row := range []struct {
+		mode rw.WriteMode
+		text string
+		want rw.Detail
+	}{{rw.ModeCreate, "\n[1\n", rw.ErrSyntaxInvalid}, {rw.ModeCreate, "[1]\n", ""}, {rw.ModeOverwrite, "[2]\n", ""}, {rw.ModeAppend, "[3]\n", rw.ErrSyntaxInvalid}, {rw.ModeAppend, "\n", ""}} {
+		r := put("a.json", row.text, row.mode)
+		r.Validate = true
+		_, err := s.SafeWrite(background, r)
+		var e rw.Error
+		if err != nil {
+			e = *rw.AsError("", err)
+		}
+		expect(t, e.Detail == row.want && strings.Contains(e.Hint, "line 2, column ") == (row.want != ""), "%+v: %v, hint %q", row, err, e.Hint)
+	}
+	fileIs(t, dir, "a.json", "[2]\n\n")
+}
+
 // TestNamesFollowTheGate: advice is a warning, off does not look, an exception
 // of the policy holds for the path it names, and any override accepts.
 func TestNamesFollowTheGate(t *testing.T) {

@@ -84,6 +84,8 @@ func TestGateModes(t *testing.T) {
 		{"gate: {mode: block, overrides: none}\n", ask{at: rw.VerdictLow}, "risk_blocked", "risk_blocked", "risk_blocked", "risk_blocked"},
 		{"gate: {mode: block, reject_at: low, overrides: reason}\n", ask{at: rw.VerdictHigh}, "risk_blocked", "risk_blocked", "risk_blocked", "risk_blocked"},
 		{"gate: {mode: block, reject_at: low, overrides: any}\n", ask{at: rw.VerdictHigh}, "ok risk_low", "ok risk_medium", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, reject_at: medium, overrides: reason}\n", ask{at: rw.VerdictHigh}, "ok gate_kept risk_low", "risk_blocked", "risk_blocked", "risk_blocked"},
+		{"gate: {mode: block, reject_at: medium, overrides: reason}\n", ask{at: rw.VerdictMedium}, "ok risk_low", "risk_blocked", "risk_blocked", "risk_blocked"},
 		// accept_risk.
 		{"gate: {mode: block, overrides: none}\n", ask{accept: "why"}, "ok risk_low", "ok risk_medium", "risk_blocked", "risk_blocked"},
 		{"gate: {mode: block, overrides: reason}\n", ask{accept: "why"}, "ok risk_low", "ok risk_medium", "ok risk_accepted", "risk_blocked"},
@@ -215,6 +217,11 @@ func TestAcceptedRiskIsInTheJournal(t *testing.T) {
 	r.AcceptRisk = strings.Repeat("é", 200) + strings.Repeat(" "+awsID(82), 4)
 	passes(t, s, r)
 	got := rawRows(t, dir)[2]["accept_risk"].(string)
+	// It is also kept for a name.
+	r = put("d/"+awsID(83), "harmless", rw.ModeCreate)
+	r.AcceptRisk = "the name of a fixture"
+	passes(t, s, r)
+	equal(t, rawRows(t, dir)[3]["accept_risk"], any(r.AcceptRisk))
 	expect(t, len(got) <= 500 && !strings.ContainsRune(got, '\ufffd') && !strings.Contains(got, "AKIA"), "%d bytes: %q", len(got), got)
 	check(t, s, true)
 }
