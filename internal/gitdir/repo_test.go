@@ -1,6 +1,7 @@
 package gitdir
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -111,5 +113,105 @@ func TestTheLastSettingOfAFileHolds(t *testing.T) {
 	}
 	if !slices.Equal(own, []string{"h999"}) {
 		t.Errorf("%d directories, %v", len(own), own[:min(len(own), 3)])
+	}
+}
+
+// TestFind: the configuration of the user and of the repository, what the environment
+// names, and when it must be read again.
+func TestFind(t *testing.T) {
+	top, home := t.TempDir(), t.TempDir()
+	hooks := func(name string) string { return "[core]\n\thooksPath = " + name + "\n" }
+	testbed.Plant(t, home, 0o600, map[string]string{
+		".gitconfig": hooks("~/own"), ".config/git/config": hooks("of-config"), "xdg/git/config": hooks("of-xdg"), "global": hooks("of-global"), "included": hooks("of-included"),
+	})
+	testbed.Plant(t, top, 0o600, map[string]string{
+		".git/config":          hooks("of-top") + "hooksPath\n[include]\npath = ~/included\npath\n[other]\npath = other\n[includeif \"x\"]\npath = :(optional)none\n",
+		".git/config.worktree": "[core]\nexcludesFile = ignored\n",
+	})
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "xdg"))
+	t.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(home, "global"))
+	t.Setenv("GIT_CONFIG_SYSTEM", "relative")
+	r := Find(top, ThisUser())
+	var got []string
+	for _, path := range slices.Concat(r.Dirs, r.Hooks, r.Configs, []string{r.Excludes}) {
+		for root, name := range map[string]string{top: "top", home: "home"} {
+			if rel, ok := strings.CutPrefix(path, root); ok {
+				got = append(got, name+filepath.ToSlash(rel))
+			}
+		}
+	}
+	want := "top/.git top/of-config home/own top/of-xdg top/of-global top/of-included top/of-top home/xdg/git/config home/global home/included top/.git/none top/ignored"
+	testbed.Equal(t, strings.Join(got, " "), want)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	testbed.Equal(t, len(ThisUser().Named), 0)
+
+	at := time.Now().Add(-time.Hour)
+	for what, change := range map[string]func(name string) error{
+		"nothing": func(string) error { return nil },
+		"grown": func(name string) error {
+			return errors.Join(os.WriteFile(name, []byte("[core]\n#\n"), 0o600), os.Chtimes(name, at, at))
+		},
+		"rewritten": func(name string) error { return os.Chtimes(name, at, at.Add(time.Second)) },
+		"removed":   os.Remove,
+		"replaced": func(name string) error {
+			return errors.Join(os.WriteFile(name+"~", []byte("[core]\n"), 0o600), os.Chtimes(name+"~", at, at), os.Rename(name+"~", name))
+		},
+		"made":         func(name string) error { return os.WriteFile(name+".worktree", nil, 0o600) },
+		"made besides": func(name string) error { return os.WriteFile(name+"~", nil, 0o600) },
+	} {
+		top := t.TempDir()
+		config := filepath.Join(top, ".git", "config")
+		testbed.Plant(t, top, 0o600, map[string]string{".git/config": "[core]\n"})
+		testbed.NoErr(t, os.Chtimes(config, at, at))
+		r := Find(top, User{})
+		testbed.NoErr(t, change(config))
+		testbed.Equal(t, r.Fresh(), what == "nothing" || what == "made besides", what)
+	}
+}
+
+// TestUses: the files that git reads or runs for a work tree.
+func TestUses(t *testing.T) {
+	for config, files := range map[string]map[string]bool{
+		"[core]\nhooksPath = .\n":      {"pre-commit": true, "Pre-Push": true, "x": false, "sub/pre-commit": false, ".git/x": true},
+		"[core]\nhooksPath = none\n":   {"none/pre-commit": true, "none/x": true, "pre-commit": false, "sub/x": false},
+		"[core]\nhooksPath = alias\n":  {"sub/pre-commit": true, "alias/x": true, "x": false},
+		"[include]\npath = ../sub/c\n": {"sub/c": true, "sub/C": true, "sub/d": false, "c": false, "alias/c": true},
+	} {
+		top := t.TempDir()
+		testbed.Plant(t, top, 0o600, map[string]string{".git/config": config, "sub/y": ""})
+		testbed.NoErr(t, os.Symlink("sub", filepath.Join(top, "alias")))
+		for file, want := range files {
+			testbed.Equal(t, Uses(filepath.Join(top, file), User{}), want, config, file)
+		}
+	}
+}
+
+// TestHas: what counts as a part of a repository on disk.
+func TestHas(t *testing.T) {
+	dir := t.TempDir()
+	root := testbed.Must(fsx.OpenRoot(dir))(t)
+	defer root.Close()
+	for i, row := range []struct {
+		part, link string
+		mode       os.FileMode // of a file
+		want       bool
+	}{
+		{Head, "refs/heads/x", 0, true}, {Head, "x", 0, false}, {Head, "", 0o600, true}, {Objects, "", 0o600, false}, {Objects, "", 0o700, true}, {Refs, "x", 0, true},
+		{Common, "", 0o600, true}, {Common, "x", 0, true}, {Config, "", 0, false}, {Common, "", 0, false}, {Objects, "", 0, true}, {Head, "", 0, false},
+	} {
+		at := filepath.Join(dir, row.part)
+		switch {
+		case row.link != "":
+			testbed.NoErr(t, os.Symlink(row.link, at))
+		case row.mode != 0:
+			testbed.NoErr(t, os.WriteFile(at, []byte("ref: x"), row.mode))
+		default:
+			testbed.NoErr(t, os.Mkdir(at, 0o700))
+		}
+		got := testbed.Must(Has(root, row.part))(t)
+		testbed.Equal(t, got, row.want, i, " ", row.part)
+		testbed.NoErr(t, os.Remove(at))
 	}
 }
