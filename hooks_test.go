@@ -117,7 +117,7 @@ func TestTheFirstRefusalCountsAndEveryAuthorizerIsAsked(t *testing.T) {
 		dir, last := ramspace(t), &witness{}
 		s := hooked(t, dir, c.first, c.second, last)
 		e := turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrDenied)
-		expect(t, e.Kind == rw.ErrPolicyViolation && e.Reason == rw.ReasonPermission && e.Stage == rw.StageAuthorize &&
+		expect(t, e.Kind == rw.ErrPolicyViolation && e.Reason == rw.ReasonPermission && e.Stage == rw.StageAuthorize && e.Context["rule"] == nil &&
 			strings.Contains(e.Hint, c.hint), "%s: %+v", name, e)
 		expect(t, !strings.Contains(string(conformsEnvelope(t, e)), "broken"), "%s: the error of the hook is shown", name)
 		expect(t, fmt.Sprint(last.asked) == "[safe_write: create a.txt]" && fmt.Sprint(last.observed) == "[safe_write: create a.txt refused denied]",
@@ -269,6 +269,65 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	write(t, s, "open/new", "ours", rw.ModeOverwrite)
 	equal(t, asked, 1, "asked times")
 	check(t, s, true)
+}
+
+// TestAnAnswerIsForOneChange: what the user allowed is done if the files changed
+// meanwhile, unless it is done elsewhere, destroys more, or raises another question.
+func TestAnAnswerIsForOneChange(t *testing.T) {
+	dir := workspace(t)
+	plant(t, dir, map[string]string{"one/x": "", "two/x": ""})
+	link, asked := filepath.Join(dir, "link"), 0
+	noErr(t, os.Symlink("one", link))
+	s := open(t, dir, &rw.Options{
+		Hooks: roles(authorizer(func(op hook.Call) (hook.Decision, error) {
+			if op.Changes[0].Exists && op.Changes[0].Path == "other" {
+				return hook.AskUser("may I add to a file of others?"), nil
+			}
+			return hook.AskUser("may I?"), nil
+		})),
+		Ask: func(context.Context, hook.Call, string) (hook.Answer, error) {
+			asked++
+			return hook.Answer{Allow: true}, nil
+		},
+	})
+	appears := func(name string) func() {
+		return func() { plant(t, dir, map[string]string{name: "theirs "}) }
+	}
+	for i, c := range []struct {
+		r       rw.SafeWriteRequest
+		happens func()
+		want    error
+	}{
+		{put("log", "ours", rw.ModeAppend), appears("log"), nil},
+		{put("other", "ours", rw.ModeAppend), appears("other"), rw.ErrChangedDuringWrite},
+		{put("new", "ours", rw.ModeOverwrite), appears("new"), rw.ErrChangedDuringWrite},
+		{put("new", "ours", rw.ModeOverwrite), func() { os.Remove(filepath.Join(dir, "new")) }, nil},
+		{put("link/a", "ours", rw.ModeAppend), func() { noErr(t, errors.Join(os.Remove(link), os.Symlink("two", link))) }, rw.ErrChangedDuringWrite},
+	} {
+		once := sync.Once{}
+		disarm := failpoint.Arm(func(point string) {
+			if point == string(rw.StageLock) {
+				once.Do(c.happens)
+			}
+		})
+		_, err := s.SafeWrite(background, c.r)
+		disarm()
+		isErr(t, err, c.want, i)
+		equal(t, asked, i+1, "asked")
+	}
+	fileIs(t, dir, "log", "theirs ours")
+	gone(t, dir, "two/a")
+}
+
+// TestACanceledAuthorization is no refusal.
+func TestACanceledAuthorization(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(background)
+	s := hooked(t, ramspace(t), authorizer(func(hook.Call) (hook.Decision, error) {
+		cancel()
+		return hook.Allow(), ctx.Err()
+	}))
+	fails(s.SafeWrite(ctx, put("a.txt", "x", rw.ModeCreate)))(t, rw.ErrCanceled)
 }
 
 // roles is Options.Hooks with every value in the lists of its roles.
@@ -481,6 +540,8 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 	fileIs(t, dir, "b", "d!")
 	must(s.Undo(background, rw.UndoRequest{}))(t)
 	fileIs(t, dir, "b", "C!")
+	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("b", "v", rw.ModeOverwrite), txWrite("b", "w", rw.ModeAppend)}}))(t)
+	fileIs(t, dir, "b", "VW!")
 	s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("pie")})
 	s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: []byte("ce")})
 	for range 2 {
@@ -916,8 +977,12 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	passes(1, "another way of writing", puts("docs/a", rw.ModeAppend))
 	passes(1, "replacing in docs", puts("docs/a", rw.ModeOverwrite))
 	answer("edit?", hook.Answer{})
-	passes(1, "another verb", func() error {
+	passes(1, "an edit", func() error {
 		return errorOf(s.Edit(background, rw.EditRequest{Path: "docs/a", Edits: []rw.EditOp{{Old: fmt.Sprint(n), New: "y"}}}))
+	})
+	answer("tx?", hook.Answer{})
+	passes(1, "another verb", func() error {
+		return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("docs/tx", "x", rw.ModeCreate)}}))
 	})
 	os.Symlink("../secret", filepath.Join(dir, "docs", "link"))
 	answer("safe_write?", hook.Answer{})
