@@ -15,6 +15,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hook"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -103,6 +104,66 @@ func TestABudgetEndsATask(t *testing.T) {
 	expect(t, done <= 5, "%d writes of 5", done)
 	check(t, s, true)
 	expect(t, done != 0, "none was let pass")
+}
+
+// TestABudgetReservesFiles: calls that did not end count, each once, unless they are dry
+// runs.
+func TestABudgetReservesFiles(t *testing.T) {
+	t.Parallel()
+	b := &hook.TaskBudget{Writes: 2, Failures: 1}
+	call := func(id string, dry bool) hook.Call {
+		return hook.Call{InvocationID: id, DryRun: dry, Changes: make([]hook.Change, 1)}
+	}
+	for i, c := range []struct {
+		id      string
+		dry     bool
+		ends    string // the call that ends before: withdrawn, or observed with this status
+		as      rw.Status
+		refused bool
+	}{
+		{id: "1"}, {id: "2", dry: true}, {id: "3"}, {id: "3"}, {id: "4", refused: true}, {id: "4", ends: "1"}, {id: "5", ends: "4", as: rw.StatusUnchanged},
+		{id: "6", ends: "5", as: rw.StatusSucceeded, refused: true},
+	} {
+		if c.as != "" {
+			b.Observe(background, call(c.ends, false), rw.Receipt{Status: c.as}, nil)
+		} else if c.ends != "" {
+			b.Withdraw(background, call(c.ends, false))
+		}
+		b.Observe(background, call("dry", true), rw.Receipt{}, errors.New("fails")) // a dry run is no failure
+		d := must(b.Authorize(background, call(c.id, c.dry)))(t)
+		equal(t, d.Verdict != hook.Allowed, c.refused, i)
+	}
+}
+
+// TestWhatALoopIs: which outcomes count against a caller.
+func TestWhatALoopIs(t *testing.T) {
+	t.Parallel()
+	one, same := hook.Change{Path: "a", RealPath: "a", SHA256: "1", PrevSHA256: "0"}, hook.Change{Path: "a", RealPath: "a", SHA256: "1", PrevSHA256: "1"}
+	for what, c := range map[string]struct {
+		change  hook.Change
+		dry     bool
+		status  rw.Status
+		err     error
+		refused bool
+	}{
+		"an earlier content":    {change: one, status: rw.StatusSucceeded, refused: true},
+		"the current content":   {change: same, status: rw.StatusUnchanged, refused: true},
+		"one of several":        {change: same, status: rw.StatusSucceeded},
+		"dry runs":              {change: one, dry: true, status: rw.StatusSucceeded},
+		"replays":               {change: one, status: rw.StatusReplayed},
+		"failures":              {change: one, err: fault.New(fault.FileAlreadyExists), refused: true},
+		"refusals of the host":  {change: one, err: fault.New(fault.Denied)},
+		"failures of dry runs":  {change: one, dry: true, err: fault.New(fault.FileAlreadyExists)},
+		"what failed elsewhere": {change: one, err: &fault.Fault{Code: fault.FileAlreadyExists, Path: "b"}},
+	} {
+		g := &hook.LoopGuard{Repeats: 2}
+		op := hook.Call{DryRun: c.dry, Changes: []hook.Change{c.change}}
+		for range 3 {
+			g.Observe(background, op, rw.Receipt{Status: c.status}, c.err)
+		}
+		d := must(g.Authorize(background, op))(t)
+		equal(t, d.Verdict != hook.Allowed, c.refused, what)
+	}
 }
 
 func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {

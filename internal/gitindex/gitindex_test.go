@@ -142,9 +142,13 @@ func TestRepositoriesInEachOther(t *testing.T) {
 	sparse.write(policy, "version: 1\n")
 	sparse.git("add", ".")
 	sparse.git("commit", "-qm", "x")
+	_, ok := Read(filepath.Join(sparse.dir, ".git"))
+	testbed.Expect(t, ok, "an ordinary index is not read")
 	sparse.git("sparse-checkout", "init", "--cone", "--sparse-index")
 	sparse.write(policy, "version: 1\n")
 	testbed.Expect(t, sparse.tracked(), "not tracked below a directory of a sparse index")
+	_, ok = Read(filepath.Join(sparse.dir, ".git"))
+	testbed.Expect(t, !ok, "a sparse index is read as if it listed all files")
 }
 
 // TestLetterCase: the caller says which names are one.
