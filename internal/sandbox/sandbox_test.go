@@ -136,11 +136,16 @@ func TestChanges(t *testing.T) {
 			p.write("whole/z", "3")
 			p.write("kind", "4")
 			p.write("kinds/in/z", "5")
+			p.write("old/again", "6")
+			p.write("private/y", "7")
+			testbed.NoErr(t, errors.Join(os.Symlink("a.txt", filepath.Join(p.root, "alias")), unix.Mkfifo(filepath.Join(p.root, "queue"), 0o600)))
 			v, exit := p.run(way, `set -e
 echo more >> a.txt
 mv dir/b.txt new.txt
 mkdir -p made/deep; echo 1 > made/deep/f; chmod 755 made/deep/f
-rm -r old; mkdir old; echo 3 > old/w
+rm -r old; mkdir old; echo 3 > old/w; echo 6 > old/again
+chmod 700 private
+test "$(readlink alias)" = a.txt
 rm -r whole
 ln -s a.txt link
 rm kind; mkdir kind; echo 4 > kind/f; rm -r kinds; echo 5 > kinds
@@ -149,7 +154,7 @@ cat dir/c.txt > /dev/null
 test "$(cat a.txt | tr -d '\n')" = alphamore`)
 			testbed.MustEqual(t, exit, (Exit{}), "exit ", p.out.String())
 			want := []string{
-				"dir kind", "dir made", "dir made/deep", "file a.txt", "file kind/f", "file kinds", "file made/deep/f", "file new.txt", "file old/w",
+				"dir kind", "dir made", "dir made/deep", "dir private", "file a.txt", "file kind/f", "file kinds", "file made/deep/f", "file new.txt", "file old/again", "file old/w",
 				"gone dir/b.txt", "gone kind", "gone kinds", "gone kinds/in", "gone kinds/in/z", "gone old/x", "gone old/y", "gone whole", "gone whole/z", "link link", "other pipe",
 			}
 			got := list(t, v)
