@@ -263,6 +263,16 @@ func TestTooManyKeywords(t *testing.T) {
 	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 8, "1001: %v", problems)
 }
 
+// TestTooManyItems: a list has so many at most, whatever they are.
+func TestTooManyItems(t *testing.T) {
+	file := func(n int) []byte { return []byte("disable_families:\n" + strings.Repeat("  - pii\n", n)) }
+	if _, problems := Parse(file(MaxItems)); problems != nil {
+		t.Errorf("%d: %v", MaxItems, problems)
+	}
+	_, problems := Parse(file(MaxItems + 1))
+	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == MaxItems+2, "%v", problems)
+}
+
 // TestTooManyGlobs: the choices in braces count, in all lists together.
 func TestTooManyGlobs(t *testing.T) {
 	file := func(n int) []byte {

@@ -114,7 +114,7 @@ func TestCheckNames(t *testing.T) {
 	if got := f.CheckNames(families, patterns); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
-	f, problems = Parse([]byte(`disable_families: [emial, aws_key, acme]
+	f, problems = Parse([]byte(`disable_families: [emial, aws_key, acme, generic_secret]
 disable_patterns:
   - aws_kye
   - email
@@ -137,6 +137,7 @@ allow:
 	want := []string{
 		`bad_value line 1, column 20: unknown family "emial" (did you mean email?)`,
 		`bad_value line 1, column 27: unknown family "aws_key" (did you mean aws?)`,
+		`bad_value line 1, column 42: unknown family "generic_secret" (it is a pattern; name it under disable_patterns)`,
 		`bad_value line 3, column 5: unknown pattern "aws_kye" (did you mean aws_key?)`,
 		`bad_value line 4, column 5: unknown pattern "email" (it is a family; name it under disable_families)`,
 		`bad_value line 5, column 5: unknown pattern "nothing_like_it"`,
