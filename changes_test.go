@@ -918,3 +918,29 @@ func TestLabelsOfAContextAreCut(t *testing.T) {
 		expect(t, r.Receipt.Session == want && r.Receipt.Caller == want, "%q became %q and %q", in, r.Receipt.Caller, r.Receipt.Session)
 	}
 }
+
+// TestVersionsOfALink: a path means the link itself if the journal knows it, and otherwise
+// the file that it leads to.
+func TestVersionsOfALink(t *testing.T) {
+	t.Parallel()
+	s, dir := opened(t, nil)
+	write(t, s, "a.txt", "content of a file\n", rw.ModeCreate)
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	link := filepath.Join(dir, "link")
+	noErr(t, os.Symlink("a.txt", link))
+	newest := func() rw.FileVersion {
+		t.Helper()
+		h := must(s.History(background, rw.HistoryRequest{Path: "link"}))(t)
+		require(t, len(h.Versions) != 0, "no versions")
+		return h.Versions[0]
+	}
+	equal(t, newest().Path, "a.txt", "a link that the journal does not know")
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	first := newest()
+	equal(t, first.Path, "link")
+	noErr(t, errors.Join(os.Remove(link), os.Symlink("elsewhere", link)))
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	must(s.Restore(background, rw.RestoreRequest{Path: "link", Version: first.Version}))(t)
+	equal(t, must(os.Readlink(link))(t), "a.txt")
+	fileIs(t, dir, "a.txt", "content of a file\n")
+}
