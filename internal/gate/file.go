@@ -174,11 +174,8 @@ func (l *Layer) load(def policyfile.Setting) (p *Policy, seen fsx.Stat, err erro
 		seen = now // narrowing has changed it
 	}
 	data, err := io.ReadAll(io.LimitReader(f, policyfile.MaxBytes+1))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, seen, at.unusable(err)
-	case len(data) > policyfile.MaxBytes:
-		return nil, seen, at.bad(policyfile.TooLarge, "it is larger than %d bytes", policyfile.MaxBytes)
 	}
 	if p, err = Parse(data, func(p *Policy) { l.restrict(p, def) }); err != nil {
 		e := l.ErrorOf(err).With("file", at.name)

@@ -93,7 +93,7 @@ func (l *Layer) ResetTask() (failed error) {
 // same reports whether a hook is in several lists. Values that cannot be compared
 // are different.
 func same(a, b any) bool {
-	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
+	return reflect.ValueOf(a).Comparable() && a == b
 }
 
 // Observed calls every observer with the outcome of a call. A panic in one must not
