@@ -28,7 +28,7 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 		{rw.WithProtectDefaults(background, "?"), "", "", "protected_default"},
 		{ask, "", "protect_defaults: warn", "changes_entry"}, {ask, "", "protect_defaults: off", ""}, {background, "", "protect_defaults: ask", ""},
 		{background, rw.ProtectWarn, "protect_defaults: ask", "changes_entry"}, {background, rw.ProtectAsk, "protect_exceptions: [.envrc]", ""},
-		{background, rw.ProtectAsk, "protect_exceptions: ['**/.ENVRC']", "protected_default"},
+		{background, rw.ProtectAsk, "protect_exceptions: ['.e*']", ""}, {background, rw.ProtectAsk, "protect_exceptions: ['**/.ENVRC']", "protected_default"},
 	} {
 		opts := &rw.Options{Sync: rw.SyncOff, ProtectDefaults: c.option}
 		if c.policy != "" {
