@@ -1803,3 +1803,18 @@ func TestEraseLooksAtVersionsThatWereOpen(t *testing.T) {
 	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	nowhere(t, realTree(t, dir), secret)
 }
+
+// TestEraseBesideAProcessThatHoldsAVersion: a process without calls gives up the slot of a
+// version that another program had open and has closed. Erase in another process waits for it.
+func TestEraseBesideAProcessThatHoldsAVersion(t *testing.T) {
+	t.Parallel()
+	idle, dir := opened(t, nil)
+	s := open(t, dir, &rw.Options{LockTimeout: 20 * time.Second})
+	secret := "correct-horse-battery"
+	write(t, idle, "a.txt", secret, rw.ModeCreate)
+	f := must(os.OpenFile(filepath.Join(dir, "a.txt"), os.O_WRONLY, 0))(t)
+	write(t, idle, "a.txt", "two\n", rw.ModeOverwrite)
+	noErr(t, f.Close())
+	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
+	nowhere(t, realTree(t, dir), secret)
+}

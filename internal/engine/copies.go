@@ -50,7 +50,7 @@ func (s *Engine) copyAway(x spent, f fsx.File, st fsx.Stat, sha string) error {
 	s.countKept(x, st.Size, sha)
 	x.held = nil // its owner closes it
 	s.copies.mu.Lock()
-	s.copies.list = append(s.copies.list, copied{lingerer{x, st.Size, st.Mtime}, st.Kind, st.Nlink, to})
+	s.copies.list = append(s.copies.list, copied{lingerer{spent: x, size: st.Size, mtime: st.Mtime}, st.Kind, st.Nlink, to})
 	s.copies.mu.Unlock()
 	s.Heads.soon(false)
 	return nil

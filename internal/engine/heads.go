@@ -84,6 +84,7 @@ type heads struct {
 	bytes   int64            // in memory
 	files   int              // open
 	running bool
+	ended   bool
 	turns   int           // of the goroutine
 	sweep   bool          // the limits of history are to be checked
 	now     bool          // the copies are wanted now
@@ -186,7 +187,7 @@ func (h *heads) add(x *head) {
 
 // start runs the goroutine. h.mu is held.
 func (h *heads) start() {
-	if h.running || h.s.TestHooks.InTurn {
+	if h.running || h.ended || h.s.TestHooks.InTurn {
 		return
 	}
 	h.running = true
@@ -270,8 +271,8 @@ func (h *heads) run() {
 }
 
 // turn copies the versions that have waited long enough, checks the objects that were
-// adopted and applies the limits of history, if that is due. It reports whether there is
-// more to do.
+// adopted and the files that linger, and applies the limits of history, if that is due. It
+// reports whether there is more to do.
 func (h *heads) turn() (more bool) {
 	h.mu.Lock()
 	before := time.Now().Add(-headDelay)
@@ -283,6 +284,7 @@ func (h *heads) turn() (more bool) {
 	h.copyAll(before)
 	h.s.FlushCopies()
 	h.s.checkAdopted(h.s.adopted.due())
+	h.s.checkLingering()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sweep {
@@ -291,7 +293,7 @@ func (h *heads) turn() (more bool) {
 		h.s.pruneNow()
 		h.mu.Lock()
 	}
-	more = len(h.waiting) > 0 || h.sweep || h.s.copies.any() || h.s.adopted.any()
+	more = len(h.waiting) > 0 || h.sweep || h.s.copies.any() || h.s.adopted.any() || !h.ended && h.s.lingering.any()
 	h.running, h.turns = more, h.turns+1
 	h.cond.Broadcast()
 	return more
@@ -334,7 +336,7 @@ func (h *heads) close() {
 	for _, x := range h.waiting {
 		h.remove(x)
 	}
-	for h.sweep = false; h.running; {
+	for h.sweep, h.ended = false, true; h.running; {
 		h.hurry(false)
 		h.cond.Wait()
 	}

@@ -19,15 +19,22 @@ import (
 // So does one that could not be kept, until it can. If a process leaves such files,
 // the next Open takes them over with its slots.
 type lingering struct {
-	mu   sync.Mutex
-	list []lingerer
+	mu      sync.Mutex
+	list    []lingerer
+	at      time.Time    // when they were checked last without a call
+	looking sync.RWMutex // shared by those who check some
 }
 
 // lingerer is such a file, with its state when it was copied.
 type lingerer struct {
 	spent
 	size, mtime int64
+	failed      bool // it could not be kept; only calls try again
 }
+
+// lingerDelay is how long files linger until they are checked again, if no call checks
+// them before: Erase in another process waits for their slots.
+const lingerDelay = time.Second
 
 // unknownSize is the size of a file that was changed while it was copied, or that could
 // not be kept.
@@ -46,20 +53,53 @@ func (s *Engine) linger(x spent, f fsx.File, was fsx.Stat) bool {
 		}
 	}
 	x.held = nil // its owner closes it
-	s.lingering.add(lingerer{x, was.Size, was.Mtime})
+	s.lingers(lingerer{spent: x, size: was.Size, mtime: was.Mtime})
 	return true
 }
 
-func (l *lingering) add(x lingerer) {
+// lingers adds a file to those that linger.
+func (s *Engine) lingers(x lingerer) {
+	s.lingering.mu.Lock()
+	s.lingering.list = append(s.lingering.list, x)
+	s.lingering.mu.Unlock()
+	s.Heads.soon(false)
+}
+
+// any reports whether a file is to be checked without a call.
+func (l *lingering) any() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.list = append(l.list, x)
+	return slices.ContainsFunc(l.list, func(x lingerer) bool { return !x.failed })
+}
+
+// checkLingering checks the files that linger without a call, if that is due.
+func (s *Engine) checkLingering() {
+	l := &s.lingering
+	l.looking.RLock()
+	defer l.looking.RUnlock()
+	l.mu.Lock()
+	var list []lingerer
+	if time.Since(l.at) >= lingerDelay {
+		l.at = time.Now()
+		l.list = slices.DeleteFunc(l.list, func(x lingerer) bool {
+			if !x.failed {
+				list = append(list, x)
+			}
+			return !x.failed
+		})
+	}
+	l.mu.Unlock()
+	for _, x := range list {
+		s.lookAgainAt(x)
+	}
 }
 
 // LookAgain checks the first n files that linger, or all when n is negative, and
 // reports whether there were any. Those that are still open, or cannot be kept, stay.
 func (s *Engine) LookAgain(n int) bool {
 	l := &s.lingering
+	l.looking.RLock()
+	defer l.looking.RUnlock()
 	l.mu.Lock()
 	if n < 0 || n > len(l.list) {
 		n = len(l.list)
@@ -81,8 +121,11 @@ func (s *Engine) OpenVersion(sha string, by ...*journal.Mutation) (fsx.File, err
 	for i := 0; i < len(by) && IsAbsent(err); i++ {
 		f, err = s.openReplaced(by[i], sha)
 	}
-	if IsAbsent(err) && (s.LookAgain(-1) || len(by) > 0) { // it may have gone there meanwhile
+	if IsAbsent(err) { // it may have gone there meanwhile
+		s.LookAgain(-1)
+		s.lingering.looking.Lock() // when others that check some have ended
 		f, err = s.History.Open(sha)
+		s.lingering.looking.Unlock()
 	}
 	return f, err
 }
@@ -119,7 +162,7 @@ func (s *Engine) lookAgainAt(x lingerer) {
 	}
 	defer f.Close()
 	if f.InUse() && s.slotDirs.has(x.slot.Dir) { // nothing would lead to a slot elsewhere
-		s.lingering.add(x)
+		s.lingers(x)
 		return
 	}
 	now, err := f.Stat()
@@ -128,7 +171,8 @@ func (s *Engine) lookAgainAt(x lingerer) {
 		return
 	}
 	if s.keepChanged(x.spent, f) != nil {
-		s.lingering.add(x)
+		x.failed = true
+		s.lingers(x)
 	}
 }
 

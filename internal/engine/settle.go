@@ -169,7 +169,7 @@ func (t *settlement) clean(s *Engine) (left bool) {
 			x.slot.Remove()
 		} else if t.grant.Try(func() error { return s.keep(x) }) != nil {
 			x.held = nil // its owner closes it
-			s.lingering.add(lingerer{x, unknownSize, 0})
+			s.lingers(lingerer{spent: x, size: unknownSize, failed: true})
 			left = true
 		}
 	}
@@ -252,7 +252,7 @@ func (s *Engine) keepFile(x spent, f fsx.File) (sha string, size int64, err erro
 	}
 	if errors.Is(err, blob.ErrDamaged) { // it is being changed
 		x.held = nil // its owner closes it
-		s.lingering.add(lingerer{x, unknownSize, 0})
+		s.lingers(lingerer{spent: x, size: unknownSize})
 		return "", 0, nil
 	}
 	if err != nil || elsewhere {

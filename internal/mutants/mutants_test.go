@@ -388,7 +388,7 @@ var mutants = []mutant{
 	{
 		Point: 28, Fault: "a version that a sweep kept out of history is not tried again",
 		File: "internal/engine/settle.go",
-		Old:  "s.lingering.add(lingerer{x, unknownSize, 0})\n\t\t\tleft", New: "left",
+		Old:  "s.lingers(lingerer{spent: x, size: unknownSize, failed: true})\n\t\t\tleft", New: "left",
 		Run: "TestVersionsWaitForASweep",
 	},
 	{

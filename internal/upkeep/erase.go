@@ -277,7 +277,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 			return e.forGood()
 		}
 		if time.Now().After(deadline) {
-			return fault.New(fault.LockTimeout).Hintf("another write is in progress; call again when it has ended")
+			return fault.New(fault.LockTimeout).Hintf("another write is in progress, or a program has a file open that was replaced; call again when it has ended or closed the file")
 		}
 		select {
 		case <-ctx.Done():
