@@ -664,3 +664,54 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 	}
 	check(t, s, true)
 }
+
+// TestEraseBesideNewObjects: an erasure is stopped at any point, and another process keeps
+// objects with the secret and without. Those without it stay, and the store is sound.
+func TestEraseBesideNewObjects(t *testing.T) {
+	t.Parallel()
+	secret, ran, step := leaked(), 0, stride(3)
+	quoted := string(must(json.Marshal(secret))(t))
+	for at := phase(step); ; at += step {
+		fs := simfs.New()
+		process := fs.NewProcess()
+		brief := 20 * time.Millisecond
+		eraser := must(rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateOff}, LockTimeout: 10 * brief}, rw.Sim{Nonce: "0001", Process: process}))(t)
+		other := must(rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateOff}, LockTimeout: brief}, rw.Sim{Nonce: "0002", LockWait: brief}))(t)
+		must(other.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("innocent"), Label: "innocent"}))(t)
+		must(other.Checkpoint(background, rw.CheckpointRequest{Name: "innocent", Data: []byte(`1`)}))(t)
+		write(t, eraser, "a.txt", secret, rw.ModeCreate)
+		write(t, eraser, "a.txt", "clean\n", rw.ModeOverwrite)
+		noErr(t, eraser.Sync(background))
+		reached, done := process.PauseAt(at), make(chan error, 1)
+		run := func() error {
+			return errorOf(eraser.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
+		}
+		go func() { done <- run() }()
+		over := false
+		select {
+		case <-reached:
+		case err := <-done:
+			noErr(t, err)
+			over = true
+		}
+		other.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("new"), Label: secret})
+		other.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte(secret)})
+		other.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(quoted)})
+		process.Continue()
+		if !over {
+			<-done
+		}
+		noErr(t, run(), "stopped at ", at)
+		nowhere(t, fs.Tree(), secret)
+		check(t, other, true)
+		list := must(other.ScratchList(background, rw.ScratchListRequest{}))(t)
+		require(t, len(list.Entries) == 1 && list.Entries[0].Label == "innocent", "stopped at %d: %+v", at, list)
+		must(other.CheckpointRead(background, rw.CheckpointReadRequest{Name: "innocent"}))(t, "stopped at ", at)
+		noErr(t, other.Close(background))
+		noErr(t, eraser.Close(background))
+		if ran++; over {
+			break
+		}
+	}
+	expect(t, ran >= 10, "stopped at %d places only", ran)
+}
