@@ -37,8 +37,8 @@ type Collected struct {
 // An upload that needs an existing object first removes it from that record, and
 // fails with [Unreachable] while the object is being deleted. grace must be longer
 // than any upload: the slice or manifest that names an object must follow within that
-// time. Only one GC may run at a time; one that died is completed by the next.
-// Errors: [Damaged], [Unreachable], also if an upload changed the record meanwhile;
+// time. The clocks of the machines that collect must agree within it. Only one GC may
+// run at a time; one that died is completed by the next. Errors: [Damaged], [Unreachable], also if an upload changed the record meanwhile;
 // nothing is deleted then.
 func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Collected, error) {
 	out := Collected{}

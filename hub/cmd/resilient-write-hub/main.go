@@ -286,7 +286,7 @@ func (a *app) status() *cobra.Command {
 
 func (a *app) showStatus(out statusReply) {
 	if l := out.Local; l != nil {
-		a.line("this store, %s: the hub has row %d and lacks %s; %s withheld, %d lost before they were shipped", l.Store, l.Seq, count(l.Waiting, "row"), count(l.Withheld, "content"), l.NotShipped)
+		a.line("this store, %s: the hub has row %d and lacks %s; %s withheld, %d lost before shipping", l.Store, l.Seq, count(l.Waiting, "row"), count(l.Withheld, "content"), l.NotShipped)
 		switch {
 		case l.Forked:
 			a.line("it is FORKED: see resilient-write hub ship")
