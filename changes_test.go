@@ -630,6 +630,8 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 			must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: session}, Path: name, Content: []byte("new\n")}))(t)
 		}
 		must(s.Delete(background, rw.DeleteRequest{Call: rw.Call{Session: "one"}, Path: "gone.txt"}))(t)
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: "one"}, Path: "for a while.txt", Content: []byte("x\n")}))(t)
+		must(s.Delete(background, rw.DeleteRequest{Call: rw.Call{Session: "one"}, Path: "for a while.txt"}))(t)
 		// A shell command of the session, seen by a scan.
 		put("kept.txt", "kept\nby a command\n")
 		noErr(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o755))

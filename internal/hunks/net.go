@@ -122,9 +122,9 @@ func (n *Net) Hunks() ([]merge.Hunk, error) {
 	return merge.Hunks(n.Without.Text, n.In.Text)
 }
 
-// Patch is the change as git apply takes it.
+// Patch is the change as git apply takes it, "" if nothing is left of it.
 func (n *Net) Patch() (string, error) {
-	if _, err := n.Hunks(); err != nil {
+	if _, err := n.Hunks(); err != nil || n.Same() {
 		return "", err
 	}
 	from, to := merge.Names(n.Path)
