@@ -105,6 +105,9 @@ func (a *app) runCommand(ctx context.Context, s *rw.Store, r command.Request) er
 
 // note prints a line for people, next to the output of the command.
 func (a *app) note(format string, values ...any) {
+	if a.wipeBar != nil {
+		a.wipeBar()
+	}
 	fmt.Fprintf(a.messages(), "resilient-write: "+format+"\n", values...)
 }
 

@@ -374,3 +374,14 @@ func TestExecTool(t *testing.T) {
 	out = callTool(t, c, "rw_undo", nil)
 	expect(t, out["ok"] == true, "%v", out)
 }
+
+// TestExecOnATerminal: what exec reports is on a line of its own, without what is left of
+// the progress bar.
+func TestExecOnATerminal(t *testing.T) {
+	s := newSandboxed(t)
+	term := onTerminal(t, s.dir, "exec", "--", "sh", "-c", "for i in $(seq 3000); do echo $i > $i; done")
+	code, screen := term.ends()
+	expect(t, code == 0 && strings.Contains(screen, "changed files: 3000"), "code %d: %s", code, screen)
+	before, _, _ := strings.Cut(term.seen.String(), "resilient-write: ")
+	expect(t, before == "" || strings.HasSuffix(before, "\n") || strings.HasSuffix(before, wipe), "before the line there is %q", before)
+}
