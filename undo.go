@@ -137,7 +137,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, r UndoRequest) (chan
 	if e, ok := err.(*fault.Fault); ok && e.Code == fault.NothingToUndo {
 		switch {
 		case of.Group != "":
-			e.Hintf("no group of observed changes has this identifier; Store.Changes lists them")
+			e.Hintf("no group of observed changes has this identifier; resilient-write changes lists them")
 		case of.Row != 0:
 			e.Hintf("no commit of the workspace has this row; Store.JournalTail lists them")
 		case of.None:

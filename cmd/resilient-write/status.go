@@ -144,7 +144,7 @@ func showStatus(p *printer, r statusReply) {
 		p.line("  %s", p.paint(yellow, strings.TrimSpace(printable(h.Host)+"  no event has come, though "+printable(h.File)+" has hooks. "+h.Note)))
 	}
 	if len(r.Changes) > 0 {
-		p.line("%s", p.paint(faint, fmt.Sprintf("take the newest change back: %s; versions of a file: resilient-write history PATH", r.Changes[0].Undo())))
+		p.line("%s", p.paint(faint, fmt.Sprintf("undo the newest change: %s; versions of a file: resilient-write history PATH", r.Changes[0].Undo())))
 	}
 }
 

@@ -442,7 +442,7 @@ func (c *capturing) announce(all, unwatched int) error {
 		return c.say("limited", fmt.Sprintf("the system does not watch %d of %d directories; everything is looked at every %v", unwatched, all, captureBlind), nil)
 	}
 	if !begun {
-		return c.say("capturing", fmt.Sprintf("%d directories, until it is interrupted", all), nil)
+		return c.say("capturing", fmt.Sprintf("directories: %d, until it is interrupted", all), nil)
 	}
 	return nil
 }

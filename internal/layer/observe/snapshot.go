@@ -201,7 +201,7 @@ func (l *Layer) expire(dir fsx.Dir) error {
 
 // Load reads a snapshot.
 func (l *Layer) Load(id string) (Snapshot, *Index, error) {
-	none := fault.New(fault.NotFound).With("snapshot", id).Hintf("no snapshot has this identifier; Store.SnapshotList lists them")
+	none := fault.New(fault.NotFound).With("snapshot", id).Hintf("no snapshot has this identifier; resilient-write snapshot list lists them")
 	if !strings.HasPrefix(id, snapshotStem) || strings.ContainsAny(id, "/\\\x00") {
 		return Snapshot{}, nil, none
 	}
