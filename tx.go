@@ -248,7 +248,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	}
 	m := engine.NewObject(staged.Object(id, 0), "tx_begin", engine.OpCreate)
 	m.Hold(data)
-	c.Muts, c.Req.Tx = []*engine.Mutation{m}, id
+	c.Muts, c.Req.Tx, c.ExtraLocks = []*engine.Mutation{m}, id, []string{staged.Lock(id)}
 	c.Outcome = func() any { return outcome{ExpiresAt: head.ExpiresAt} }
 	if err := s.commit(ctx, c); err != nil {
 		return TxBeginResult{}, err

@@ -1454,3 +1454,47 @@ func (x txShape) tellsOf(t *testing.T, s *rw.Store, want map[string][]string) {
 		equal(t, cmp.Diff(want[p], x.pastOf(t, s, p)), "", "history of ", p)
 	}
 }
+
+// TestTxBeginBesideOpen: a call that begins a transaction is stopped at any point, and
+// another process opens the store, which removes the remains of transactions. What was
+// begun can be staged and committed.
+func TestTxBeginBesideOpen(t *testing.T) {
+	t.Parallel()
+	ran := 0
+	for at := 0; ; at++ {
+		fs := simfs.New()
+		process := fs.NewProcess()
+		brief := 20 * time.Millisecond
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: process}))(t)
+		must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+		reached, done := process.PauseAt(at), make(chan rw.TxBeginResult, 1)
+		var err error
+		go func() {
+			var r rw.TxBeginResult
+			r, err = s.TxBegin(background, rw.TxBeginRequest{})
+			done <- r
+		}()
+		over := false
+		var begun rw.TxBeginResult
+		select {
+		case <-reached:
+		case begun = <-done:
+			over = true
+		}
+		if other, err := rw.OpenSim(fs, &rw.Options{LockTimeout: brief}, rw.Sim{Nonce: "0002", LockWait: brief}); err == nil {
+			noErr(t, other.Close(background))
+		}
+		process.Continue()
+		if !over {
+			begun = <-done
+		}
+		noErr(t, err, "stopped at ", at)
+		must(s.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: txWrite("a.txt", "text", "create")}))(t, "stopped at ", at)
+		must(s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID}))(t, "stopped at ", at)
+		noErr(t, s.Close(background))
+		if ran++; over {
+			break
+		}
+	}
+	expect(t, ran >= 10, "stopped at %d places only", ran)
+}

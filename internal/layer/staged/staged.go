@@ -3,6 +3,7 @@
 package staged
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -147,25 +148,30 @@ func (s Layer) Read(id string, take func([]byte) error) (int, error) {
 // Drop removes the remains of a transaction that no longer exists. The next
 // Open removes what cannot be removed now.
 func (s Layer) Drop(id string) {
-	s.Alone("transactions", func() error {
-		dir, err := s.open(id)
-		if err != nil {
-			return err
-		}
-		defer dir.Close()
-		if _, err := dir.Lstat(Begin); !engine.IsAbsent(err) {
-			return err
-		}
-		names, err := dir.Names()
-		for _, n := range names {
-			dir.Remove(n)
-		}
-		if all, aerr := s.StatePart(Dir); aerr == nil && all != nil {
-			all.Rmdir(id)
-			all.Close()
-		}
-		return err
-	})
+	dir, err := s.open(id)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if _, err := dir.Lstat(Begin); !engine.IsAbsent(err) {
+		return
+	}
+	unlock, err := s.Locks.Names(context.Background(), engine.SweepWait, "transactions", Lock(id))
+	if err != nil { // it is only beginning
+		return
+	}
+	defer unlock()
+	if _, err := dir.Lstat(Begin); !engine.IsAbsent(err) {
+		return
+	}
+	names, _ := dir.Names()
+	for _, n := range names {
+		dir.Remove(n)
+	}
+	if all, err := s.StatePart(Dir); err == nil && all != nil {
+		all.Rmdir(id)
+		all.Close()
+	}
 }
 
 // DropAll removes the remains of all transactions that have ended.
