@@ -16,10 +16,14 @@ import (
 var rules = relpath.Rules{Roots: []string{"/ws", "/real/ws"}, Protected: []string{".resilient_write"}}
 
 func TestClean(t *testing.T) {
+	long := strings.Repeat("n/", relpath.MaxPath)[:relpath.MaxPath-1] + "n"
 	for _, row := range []struct {
 		raw, rel string
 		err      error
 	}{
+		{long, long, nil}, {"/real/ws/" + long, long, nil}, {long + "n", "", relpath.ErrTooLong}, {"/real/ws/" + long + "n", "", relpath.ErrTooLong}, {"a/" + strings.Repeat("../a/", 4<<10) + "x", "", relpath.ErrTooLong},
+		{`a\..\c`, `a\..\c`, nil}, {`a\b\..\..\c`, `a\b\..\..\c`, nil}, {"c:", "", relpath.ErrAbsolute}, {"a:/x", "", relpath.ErrAbsolute}, {`Z:\x`, "", relpath.ErrAbsolute}, {"c:x", "c:x", nil}, {"1:/x", "1:/x", nil}, {"{:/x", "{:/x", nil},
+		{"git~x", "", relpath.ErrProtected}, {"git~", "", relpath.ErrProtected}, {"hg~1", "", relpath.ErrProtected}, {"hg~x", "hg~x", nil}, {"git", "git", nil},
 		{"a", "a", nil}, {"a/b", "a/b", nil}, {"./a//b/../c", "a/c", nil}, {"/ws/a", "a", nil}, {"/real/ws//a", "a", nil}, {`a\b`, `a\b`, nil},
 		{"...", "...", nil}, {".gitignore", ".gitignore", nil}, {".github/x", ".github/x", nil}, {"a.git/x", "a.git/x", nil},
 		{"", "", relpath.ErrEmpty}, {".", "", relpath.ErrDirectory}, {"a/", "", relpath.ErrDirectory}, {"a/.", "", relpath.ErrDirectory},
@@ -46,6 +50,10 @@ func TestPortable(t *testing.T) {
 	windows.Windows = true
 	_, _, err := relpath.Clean("x/aux.md", windows)
 	testbed.Expect(t, errors.Is(err, relpath.ErrReserved), "%v", err)
+	rel, portable, err := relpath.Clean(`x\y.md`, windows)
+	testbed.Expect(t, rel == "x/y.md" && portable && err == nil, "%q %v %v", rel, portable, err)
+	_, portable, _ = relpath.Clean("a?/b", rules)
+	testbed.Expect(t, !portable, "a name that Windows cannot store is portable")
 }
 
 // FuzzClean: what is accepted never escapes, is clean, and holds no protected
