@@ -1,0 +1,59 @@
+package hunks
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
+)
+
+func TestMain(m *testing.M) { testbed.Main(m) }
+
+// version reads a version: "-" is none, and * marks one that may be executed.
+func version(text string) Version {
+	rest, exec := strings.CutPrefix(text, "*")
+	return Version{Exists: text != "-", Exec: exec, Text: []byte(strings.TrimPrefix(rest, "-"))}
+}
+
+// TestPatch: what a writer changed, when others change the file too. A step is the file
+// before and after a change of the writer.
+func TestPatch(t *testing.T) {
+	for _, row := range []struct{ steps, now, head, lines string }{
+		{"- *a", "*a", "new file mode 100755", "+a"},
+		{"*a -", "-", "deleted file mode 100755", "-a"},
+		{"a *a", "*a", "old mode 100644 new mode 100755", ""},
+		{"*a b", "b", "old mode 100755 new mode 100644", "-a +b"},
+		{"a b", "*b", "", "-a +b"},       // others changed the mode
+		{"a *b", "b", "", "-a +b"},       // and took the change of the mode back
+		{"a *a *a a", "a", "", ""},       // the writer did
+		{"a b *b *c", "*c", "", "-a +c"}, // others, between two changes
+		{"a b b *c", "*c", "old mode 100644 new mode 100755", "-a +c"},
+		{"a b b a", "a", "", ""},
+	} {
+		steps := strings.Fields(row.steps)
+		n := Start("f", version(steps[0]+"\n"), version(steps[1]+"\n"))
+		if steps[0] == "-" {
+			n = Start("f", version("-"), version(steps[1]+"\n"))
+		} else if steps[1] == "-" {
+			n = Start("f", version(steps[0]+"\n"), version("-"))
+		}
+		for i := 2; i < len(steps); i += 2 {
+			testbed.NoErr(t, n.Mine(version(steps[i]+"\n"), version(steps[i+1]+"\n")), row)
+		}
+		if row.now != "-" {
+			testbed.NoErr(t, n.Others(version(row.now+"\n")), row)
+		}
+		var head, lines []string
+		for line := range strings.Lines(testbed.Must(n.Patch())(t)) {
+			switch line = strings.TrimSuffix(line, "\n"); {
+			case strings.Contains(line, "mode"):
+				head = append(head, line)
+			case strings.ContainsAny(line[:1], "+-") && len(line) == 2:
+				lines = append(lines, line)
+			}
+		}
+		testbed.Equal(t, strings.Join(head, " "), row.head, row)
+		testbed.Equal(t, strings.Join(lines, " "), row.lines, row)
+		testbed.Equal(t, n.Same(), row.head+row.lines == "", row)
+	}
+}
