@@ -567,18 +567,10 @@ func TestPruneBesideAnErasure(t *testing.T) {
 		write(t, eraser, "added.txt", secret, rw.ModeAppend)
 		write(t, eraser, "added.txt", "clean\n", rw.ModeOverwrite)
 		noErr(t, eraser.Sync(background))
-		reached, done := process.PauseAt(at), make(chan error, 1)
 		run := func() error {
 			return errorOf(eraser.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
 		}
-		go func() { done <- run() }()
-		over := false
-		select {
-		case <-reached:
-		case err := <-done:
-			noErr(t, err)
-			over = true
-		}
+		done, over := runTo(t, process, at, run)
 		for i := range 4 { // the bytes that these keep have all limits applied
 			err := errorOf(other.SafeWrite(background, put("b.txt", strings.Repeat(fmt.Sprint(i), 5<<10), rw.ModeOverwrite)))
 			require(t, err == nil || rw.AsError("", err).Action == rw.ActionRetryLater, "stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
@@ -682,18 +674,10 @@ func TestEraseBesideNewObjects(t *testing.T) {
 		write(t, eraser, "a.txt", secret, rw.ModeCreate)
 		write(t, eraser, "a.txt", "clean\n", rw.ModeOverwrite)
 		noErr(t, eraser.Sync(background))
-		reached, done := process.PauseAt(at), make(chan error, 1)
 		run := func() error {
 			return errorOf(eraser.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
 		}
-		go func() { done <- run() }()
-		over := false
-		select {
-		case <-reached:
-		case err := <-done:
-			noErr(t, err)
-			over = true
-		}
+		done, over := runTo(t, process, at, run)
 		other.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("new"), Label: secret})
 		other.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte(secret)})
 		other.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(quoted)})

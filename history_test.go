@@ -1665,18 +1665,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		for i := range 6 {
 			write(t, sweeper, "a.txt", fmt.Sprintf("a%d", i), rw.ModeOverwrite)
 		}
-		reached, done := process.PauseAt(at), make(chan error, 1)
-		go func() {
-			_, err := sweeper.Admin().Compact(background, admin.CompactRequest{})
-			done <- err
-		}()
-		over := false
-		select {
-		case <-reached:
-		case err := <-done:
-			noErr(t, err)
-			over = true
-		}
+		done, over := runTo(t, process, at, func() error { return errorOf(sweeper.Admin().Compact(background, admin.CompactRequest{})) })
 		began := time.Now()
 		for _, text := range []string{"a0", "a1"} { // known, and over the bound until now
 			_, err := creator.SafeWrite(background, put("b.txt", text, rw.ModeOverwrite))
@@ -1817,4 +1806,20 @@ func TestEraseBesideAProcessThatHoldsAVersion(t *testing.T) {
 	noErr(t, f.Close())
 	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	nowhere(t, realTree(t, dir), secret)
+}
+
+// runTo runs a call until its process pauses before operation at. The call is over if it
+// has fewer operations; otherwise done gets its error.
+func runTo(t *testing.T, process *simfs.Process, at int, call func() error) (done chan error, over bool) {
+	t.Helper()
+	reached := process.PauseAt(at)
+	done = make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case <-reached:
+		return done, false
+	case err := <-done:
+		noErr(t, err)
+		return done, true
+	}
 }

@@ -75,42 +75,45 @@ func (l *lingering) any() bool {
 // checkLingering checks the files that linger without a call, if that is due.
 func (s *Engine) checkLingering() {
 	l := &s.lingering
-	l.looking.RLock()
-	defer l.looking.RUnlock()
 	l.mu.Lock()
-	var list []lingerer
-	if time.Since(l.at) >= lingerDelay {
+	due := time.Since(l.at) >= lingerDelay
+	if due {
 		l.at = time.Now()
-		l.list = slices.DeleteFunc(l.list, func(x lingerer) bool {
-			if !x.failed {
-				list = append(list, x)
-			}
-			return !x.failed
-		})
 	}
 	l.mu.Unlock()
-	for _, x := range list {
-		s.lookAgainAt(x)
+	if due {
+		s.lookAgain(func(x lingerer) bool { return !x.failed })
 	}
 }
 
-// LookAgain checks the first n files that linger, or all when n is negative, and
-// reports whether there were any. Those that are still open, or cannot be kept, stay.
-func (s *Engine) LookAgain(n int) bool {
+// LookAgain checks the first n files that linger, or all when n is negative. Those that
+// are still open, or cannot be kept, stay.
+func (s *Engine) LookAgain(n int) {
+	left := n
+	s.lookAgain(func(lingerer) bool {
+		left--
+		return n < 0 || left >= 0
+	})
+}
+
+// lookAgain checks the files that linger and are wanted.
+func (s *Engine) lookAgain(wanted func(lingerer) bool) {
 	l := &s.lingering
 	l.looking.RLock()
 	defer l.looking.RUnlock()
 	l.mu.Lock()
-	if n < 0 || n > len(l.list) {
-		n = len(l.list)
-	}
-	list := slices.Clone(l.list[:n])
-	l.list = slices.Delete(l.list, 0, n)
+	var list []lingerer
+	l.list = slices.DeleteFunc(l.list, func(x lingerer) bool {
+		is := wanted(x)
+		if is {
+			list = append(list, x)
+		}
+		return is
+	})
 	l.mu.Unlock()
 	for _, x := range list {
 		s.lookAgainAt(x)
 	}
-	return len(list) > 0
 }
 
 // OpenVersion opens a version in history, also one that has waited in a slot. by are
