@@ -27,6 +27,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // wire is a client that speaks line by line.
@@ -400,7 +401,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(counter)})
 	noErr(t, err)
 	defer store.Close(ctx)
-	box := newInProcess(store)
+	box := toolbox.New(store, &toolbox.Options{Caller: "agent", Tier: toolbox.Full})
 	for i, step := range []struct {
 		answer hook.Answer
 		err    error
@@ -410,10 +411,10 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 		{answer: hook.Answer{Allow: true}, want: "ok"},
 	} {
 		asking := rw.WithAsk(ctx, func(context.Context, hook.Call, string) (hook.Answer, error) { return step.answer, step.err })
-		raw, ok := box.Call(asking, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`))
-		doc := testbed.Decoded[map[string]any](t, raw)
+		a := box.Call(asking, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`), nil)
+		doc := testbed.Decoded[map[string]any](t, []byte(a.Text))
 		got := reasonOf(t, map[string]any{"structuredContent": doc})
-		expect(t, got == step.want && ok == (got == "ok"), "step %d: %s", i, raw)
+		expect(t, got == step.want && a.OK == (got == "ok"), "step %d: %s", i, a.Text)
 		equal(t, counter.observed, i, "step : observers were called  times")
 	}
 }

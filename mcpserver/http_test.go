@@ -7,10 +7,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,7 +34,6 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
@@ -851,21 +848,6 @@ func TestHTTPLosesNoReport(t *testing.T) {
 	}
 }
 
-// TestSSELosesNoReport: the same over the older transport.
-func TestSSELosesNoReport(t *testing.T) {
-	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
-	s.addTeller(5)
-	post, stream := s.openSSE()
-	for n := range 40 {
-		s.want(s.request("POST", post, tellBody(n+1, "")), 202)
-		for k := range 6 {
-			var m rpc
-			json.Unmarshal([]byte(stream.next(t)), &m)
-			require(t, (k >= 5 || m.Params.Progress == float64(k+1)) && (k != 5 || m.ID == float64(n+1)), "call %d: message %d is %+v", n, k, m)
-		}
-	}
-}
-
 // TestHTTPPlainReplyStaysJSON: a client that takes no stream gets plain JSON,
 // and what the call reports goes to the stream of its session.
 func TestHTTPPlainReplyStaysJSON(t *testing.T) {
@@ -1675,12 +1657,6 @@ func (s *site) sessionCaller(name string) caller {
 	}
 }
 
-func (s *site) modernCaller(name string) caller {
-	return func(id int, tool string, args any) map[string]any {
-		return s.result(s.modern(id, name, tool, asJSON(args)))
-	}
-}
-
 func (s *site) sseCaller() caller {
 	post, stream := s.openSSE()
 	return func(id int, tool string, args any) map[string]any {
@@ -1689,65 +1665,11 @@ func (s *site) sseCaller() caller {
 	}
 }
 
-// stdioCaller runs the same server over pipes, in this process.
-func (s *site) stdioCaller() caller {
-	w := connectTo(s.t, s.mcp).initialize(`{}`)
-	return func(_ int, tool string, args any) map[string]any {
-		doc, _ := w.result(w.call(tool, args))["structuredContent"].(map[string]any)
-		return doc
-	}
-}
-
 func structured(t testing.TB, message string) map[string]any {
 	var m rpc
 	var out map[string]any
 	expect(t, json.Unmarshal([]byte(message), &m) == nil && json.Unmarshal(m.Result.StructuredContent, &out) == nil, "no reply: %s", message)
 	return out
-}
-
-func sum(text string) string {
-	h := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(h[:])
-}
-
-// TestHTTPOneWinnerEachRound: eight clients over every transport replace one
-// file, each time with the hash of what all have seen. In each round exactly
-// one wins, and the others learn why.
-func TestHTTPOneWinnerEachRound(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
-	clients := []caller{
-		s.sessionCaller("a"), s.sessionCaller("b"), s.sessionCaller("c"), s.modernCaller("d"),
-		s.modernCaller("e"), s.sseCaller(), s.sseCaller(), s.stdioCaller(),
-	}
-	clients[0](0, "rw_safe_write", map[string]any{"path": "one", "content": "start"})
-	now := "start"
-	const rounds = 25
-	for round := range rounds {
-		var mu sync.Mutex
-		var won []string
-		var wg sync.WaitGroup
-		for i, call := range clients {
-			wg.Go(func() {
-				text := fmt.Sprintf("round %d of client %d", round, i)
-				got := call(round+1, "rw_safe_write", map[string]any{"path": "one", "content": text, "mode": "overwrite", "expected_prev_sha256": sum(now)})
-				mu.Lock()
-				defer mu.Unlock()
-				if got["ok"] == true {
-					won = append(won, text)
-				} else if reason := got["context"].(map[string]any)["reason"]; reason != "hash_mismatch" {
-					t.Errorf("round %d, client %d: %v", round, i, got)
-				}
-			})
-		}
-		wg.Wait()
-		require(t, len(won) == 1, "round %d: %d winners: %q", round, len(won), won)
-		now = won[0]
-		got := clients[round%len(clients)](1000, "rw_read", map[string]any{"path": "one"})
-		require(t, got["content"] == now, "round %d: the file holds %v, the winner wrote %q", round, got["content"], now)
-	}
-	report, err := s.store.Check(ctx, admin.CheckRequest{Deep: true})
-	expect(t, err == nil && report.Clean, "%v %+v", err, report)
 }
 
 // TestHTTPCursorsDoNotMix: two agents in two sessions, over any transport,

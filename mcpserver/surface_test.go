@@ -163,30 +163,6 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 	}
 }
 
-// TestSchemaFilesAreTheSurface: what spec/ embeds, what programs validate
-// with, is what the code makes.
-func TestSchemaFilesAreTheSurface(t *testing.T) {
-	doc := current(t)
-	data := must(spec.Schema("tools"))(t)
-	var file struct {
-		Tools []struct {
-			Name, Title, Tier, Description string
-			InputSchema, OutputSchema      json.RawMessage
-		}
-	}
-	noErr(t, json.Unmarshal(data, &file))
-	var want, got [][]string
-	for _, one := range doc.Tools {
-		want = append(want, []string{"rw_" + one.Name, one.Title, one.Tier, one.Description, string(squeezed(t, one.Input)), string(squeezed(t, one.Output))})
-	}
-	for _, one := range file.Tools {
-		got = append(got, []string{one.Name, one.Title, one.Tier, one.Description, string(squeezed(t, one.InputSchema)), string(squeezed(t, one.OutputSchema))})
-	}
-	equal(t, cmp.Diff(want, got), "", "spec/tools.schema.json is stale, run go generate ./...")
-	envelope := must(spec.Schema("errors"))(t)
-	equal(t, cmp.Diff(string(squeezed(t, doc.Envelope)), string(squeezed(t, envelope))), "", "spec/errors.schema.json is stale, run go generate ./...")
-}
-
 // TestEnvironmentIsWhatTheCommandReads: the table and the source of the
 // command name the same variables, and flags that exist.
 func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"go/ast"
 	"go/build"
 	"go/token"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -36,33 +33,6 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 		}
 		testbed.Equal(t, cmp.Diff(string(want), string(got)), "", name, " is stale, run go generate ./...")
 	}
-}
-
-// TestTablesNameEveryType: also of fields that take null, two types, or all.
-func TestTablesNameEveryType(t *testing.T) {
-	type reply struct {
-		Data  json.RawMessage `json:"data" desc:"D."`
-		Line  *int            `json:"line" desc:"L."`
-		Word  *string         `json:"word" enum:"a,b"`
-		Flag  string          `json:"flag" types:"boolean,string"`
-		Maybe *string         `json:"maybe" types:"boolean,string"`
-		Names []string        `json:"names" default:""`
-		Depth int             `json:"depth" default:"3"`
-	}
-	got := fields("Reply", schema.Output(reflect.TypeFor[reply]()))
-	want := `
-| Reply | type | meaning |
-|---|---|---|
-| ` + "`ok`" + ` | boolean | True on success, false when the other fields are an error envelope. |
-| ` + "`data`" + ` | any JSON | D. |
-| ` + "`line`" + ` | integer or null | L. |
-| ` + "`word`" + ` | a, b, null |  |
-| ` + "`flag`" + ` | boolean or string |  |
-| ` + "`maybe`" + ` | boolean or string or null |  |
-| ` + "`names`" + ` | array |  |
-| ` + "`depth`" + ` | integer |  Default: 3. |
-`
-	testbed.Equal(t, cmp.Diff(want, got), "")
 }
 
 // TestLayers checks that packages depend on those below them alone: nothing
