@@ -18,7 +18,6 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
-	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -200,13 +199,13 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		{"caller", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{Caller: "\xff"}, Data: json.RawMessage("1")}},
 		{"accept_risk", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{AcceptRisk: " "}, Data: json.RawMessage("1")}},
 	} {
-		e := refusedState(t, dir, c.what, c.want, func() error { return errorOf(s.Checkpoint(background, c.req)) })
+		e := refusedState(t, dir, c.what, c.want, calling(s.Checkpoint, c.req))
 		if c.what == "bad YAML" && !strings.Contains(e.Hint, "line ") {
 			t.Errorf("%s: %s", c.what, e.Hint)
 		}
 	}
 	for name, want := range map[string]rw.Detail{"none": rw.ErrCheckpointNotFound, "../journal": rw.ErrInvalidArgument, "": rw.ErrInvalidArgument} {
-		refusedState(t, dir, name, want, func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})) })
+		refusedState(t, dir, name, want, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: name}))
 	}
 	before := stateSnapshot(t, dir)
 	r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), Call: rw.Call{DryRun: true}})
@@ -290,7 +289,7 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 			name := strings.ReplaceAll(what, " ", "-") + "." + mend
 			r := save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage(`{"step":3}`), TTL: "permanent"})
 			damage(filepath.Join(dir, r.CheckpointPath))
-			e := refusedState(t, dir, name, rw.ErrHashDriftOnRead, func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})) })
+			e := refusedState(t, dir, name, rw.ErrHashDriftOnRead, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: name}))
 			equal(t, e.Kind, rw.ErrWriteCorruption, e)
 			saved(t, s, "zgood", "1")
 			l, err := s.CheckpointList(background, rw.CheckpointListRequest{})
@@ -427,32 +426,6 @@ func TestCheckpointsOfPython(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestCheckpointOverTheWire: the values of the arguments reach the disk unchanged, and
-// the schemas admit any value.
-func TestCheckpointOverTheWire(t *testing.T) {
-	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
-	for _, text := range []string{`{"z":1e400,"a":-0,"big":12345678901234567890.5}`, `[1, 2]`, `"text <&>"`, `0.10`, `false`, `null`, "{\n  \"b\" : 1\n}"} {
-		var r rw.CheckpointRequest
-		must(schema.Decode(background, []byte(`{"name":"w","data":`+text+`}`), &r))(t)
-		save(t, s, r)
-		got := saved(t, s, "w", text)
-		reply := must(json.Marshal(got))(t)
-		var back struct{ Data json.RawMessage }
-		json.Unmarshal(reply, &back)
-		var want, have bytes.Buffer
-		json.Compact(&want, []byte(text))
-		json.Compact(&have, []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(back.Data))))
-		equal(t, want.String(), have.String(), text, " became ", back.Data)
-		// The text of a tool's reply has it to the letter.
-		reply, err := schema.Reply(got, "")
-		expect(t, err == nil && bytes.Contains(reply, []byte(`"data":`+text)), "%s became %s %v", text, reply, err)
-	}
-	var r rw.CheckpointRequest
-	for _, bad := range []string{`{"name":"w"}`, `{"name":"w","data":1,"ttl":3600}`, `{"name":"w","data":1,"data":2}`} {
-		expect(t, errorOf(schema.Decode(background, []byte(bad), &r)) != nil, "%s was taken", bad)
-	}
-}
-
 // TestCheckpointOfAnotherSessionIsKept: two sessions that use one name do not lose
 // what the other one saved, whatever its format and size.
 func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
@@ -537,14 +510,10 @@ func TestCheckpointCrashSweep(t *testing.T) {
 	t.Parallel()
 	long := json.RawMessage(`"` + strings.Repeat("long ", 210<<10) + `"`)
 	one := func(name string, data json.RawMessage) func(*rw.Store) error {
-		return func(s *rw.Store) error {
-			return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: name, Data: data}))
-		}
+		return doing((*rw.Store).Checkpoint, rw.CheckpointRequest{Name: name, Data: data})
 	}
 	by := func(session, data string) func(*rw.Store) error {
-		return func(s *rw.Store) error {
-			return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "a", Data: json.RawMessage(data), Call: rw.Call{Session: session}}))
-		}
+		return doing((*rw.Store).Checkpoint, rw.CheckpointRequest{Name: "a", Data: json.RawMessage(data), Call: rw.Call{Session: session}})
 	}
 	all := func(calls ...func(*rw.Store) error) func(*rw.Store) error {
 		return func(s *rw.Store) error {
@@ -556,9 +525,7 @@ func TestCheckpointCrashSweep(t *testing.T) {
 			return nil
 		}
 	}
-	clean := func(s *rw.Store) error {
-		return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}))
-	}
+	clean := doing((*rw.Store).CheckpointCleanup, rw.CheckpointCleanupRequest{})
 	then := func(t *testing.T, s *rw.Store) {
 		l := must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t)
 		for _, i := range l.Checkpoints {
@@ -595,10 +562,8 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	saved(t, s, "aBC", "2")
 	// The file of another name, as a file system that ignores case finds it.
 	os.Rename(statePath(dir, "checkpoints", "Abc.json"), statePath(dir, "checkpoints", "ABC.json"))
-	refusedState(t, dir, "read", rw.ErrCheckpointNotFound, func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "ABC"})) })
-	refusedState(t, dir, "save", rw.ErrInvalidArgument, func() error {
-		return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")}))
-	})
+	refusedState(t, dir, "read", rw.ErrCheckpointNotFound, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: "ABC"}))
+	refusedState(t, dir, "save", rw.ErrInvalidArgument, calling(s.Checkpoint, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")}))
 	r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: json.RawMessage("1")})
 	expect(t, reasons(r.Warnings) == call.WarnNameNotPortable, "%v", r.Warnings)
 }

@@ -154,9 +154,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	fileIs(t, dir, "s.txt", "oneTWOthreefour")
 	big, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "big", Index: 999_999, Content: []byte("x")})
 	require(t, err == nil && strings.HasSuffix(big.ChunkPath, "/part-999999.txt"), "%v %+v", err, big)
-	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
-		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "big", Content: []byte("y")}))
-	})
+	chunkRefused(t, s, dir, rw.ErrBadIndex, calling(s.ChunkAppend, rw.ChunkAppendRequest{Session: "big", Content: []byte("y")}))
 	st := chunkStatus(t, s, "big")
 	expect(t, st.MissingCount == 999_998 && len(st.Missing) == 1000, "missing %d, listed %d", st.MissingCount, len(st.Missing))
 	check(t, s, true)
@@ -181,12 +179,8 @@ func TestSealedSession(t *testing.T) {
 		t.Errorf("composing again changed %s", cmp.Diff(before, after))
 	}
 	for name, call := range map[string]func() error{
-		"append": func() error {
-			return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
-		},
-		"write": func() error {
-			return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("one")}))
-		},
+		"append": calling(s.ChunkAppend, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}),
+		"write":  calling(s.ChunkWrite, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("one")}),
 	} {
 		e := chunkRefused(t, s, dir, rw.ErrSessionSealed, call)
 		equal(t, e.Context["output_path"], "a/out.txt", name, ": ", e.Context)
@@ -528,14 +522,12 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff, MaxContentBytes: 100})
 	for _, name := range []string{"", strings.Repeat("s", 65), "a/b", "../x", ".", "a\n", "a\x00", "\xff", "ä", "a b", "-\u200b"} {
 		for _, call := range []func() error{
-			func() error { return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: 1})) },
-			func() error { return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: name})) },
-			func() error {
-				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: "o"}))
-			},
-			func() error { return errorOf(s.ChunkReset(background, rw.ChunkResetRequest{Session: name})) },
-			func() error { return errorOf(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: name})) },
-			func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name})) },
+			calling(s.ChunkWrite, rw.ChunkWriteRequest{Session: name, Index: 1}),
+			calling(s.ChunkAppend, rw.ChunkAppendRequest{Session: name}),
+			calling(s.ChunkCompose, rw.ChunkComposeRequest{Session: name, OutputPath: "o"}),
+			calling(s.ChunkReset, rw.ChunkResetRequest{Session: name}),
+			calling(s.ChunkStatus, rw.ChunkStatusRequest{Session: name}),
+			calling(s.ChunkPreview, rw.ChunkPreviewRequest{Session: name}),
 		} {
 			e := chunkRefused(t, s, dir, rw.ErrBadSession, call)
 			expect(t, e.Kind == rw.ErrPolicyViolation && e.Reason == rw.ReasonEncoding, "%+v", e)
@@ -553,17 +545,15 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 		{rw.ChunkWriteRequest{Index: 1, Call: rw.Call{AcceptRisk: strings.Repeat("c", 501)}}, rw.ErrInvalidArgument},
 	} {
 		c.r.Session = "s"
-		chunkRefused(t, s, dir, c.want, func() error { return errorOf(s.ChunkWrite(background, c.r)) })
+		chunkRefused(t, s, dir, c.want, calling(s.ChunkWrite, c.r))
 	}
-	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
-		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", ExpectIndex: -3}))
-	})
+	chunkRefused(t, s, dir, rw.ErrBadIndex, calling(s.ChunkAppend, rw.ChunkAppendRequest{Session: "s", ExpectIndex: -3}))
 	addChunk(t, s, "s", "x")
 	for want, r := range map[rw.Detail]rw.ChunkPreviewRequest{
 		rw.ErrInvalidArgument: {Session: "s", Offset: -1}, rw.ErrTooLarge: {Session: "s", MaxBytes: 1 << 40}, rw.ErrEscapesWorkspace: {Session: "s", TargetPath: "../x"},
 		rw.ErrSessionNotFound: {Session: "t"},
 	} {
-		chunkRefused(t, s, dir, want, func() error { return errorOf(s.ChunkPreview(background, r)) })
+		chunkRefused(t, s, dir, want, calling(s.ChunkPreview, r))
 	}
 	ended, cancel := context.WithCancel(background)
 	cancel()
@@ -675,10 +665,8 @@ func TestPartChangedOnDisk(t *testing.T) {
 func driftIsRefused(t *testing.T, s *rw.Store, dir, session string) {
 	t.Helper()
 	for _, call := range []func() error{
-		func() error {
-			return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deeper/out.txt"}))
-		},
-		func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})) },
+		calling(s.ChunkCompose, rw.ChunkComposeRequest{Session: session, OutputPath: "deeper/out.txt"}),
+		calling(s.ChunkPreview, rw.ChunkPreviewRequest{Session: session}),
 	} {
 		e := chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, call)
 		expect(t, e.Kind == rw.ErrWriteCorruption && e.Context["index"] == 2, "%+v", e)
@@ -731,15 +719,11 @@ func TestLinkedSessionDirectories(t *testing.T) {
 	os.WriteFile(filepath.Join(outside, "part-001.txt"), []byte("outside"), 0o600)
 	tryAll := func(t *testing.T, s *rw.Store, dir, session string) {
 		for _, call := range []func() error{
-			func() error {
-				return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte("x")}))
-			},
-			func() error {
-				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "o"}))
-			},
-			func() error { return errorOf(s.ChunkReset(background, rw.ChunkResetRequest{Session: session})) },
-			func() error { return errorOf(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: session})) },
-			func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})) },
+			calling(s.ChunkAppend, rw.ChunkAppendRequest{Session: session, Content: []byte("x")}),
+			calling(s.ChunkCompose, rw.ChunkComposeRequest{Session: session, OutputPath: "o"}),
+			calling(s.ChunkReset, rw.ChunkResetRequest{Session: session}),
+			calling(s.ChunkStatus, rw.ChunkStatusRequest{Session: session}),
+			calling(s.ChunkPreview, rw.ChunkPreviewRequest{Session: session}),
 		} {
 			chunkRefused(t, s, dir, rw.ErrBadStateDir, call)
 		}
@@ -799,21 +783,15 @@ type chunkScript struct {
 }
 
 func stepAppend(content string) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(content)}))
-	}
+	return doing((*rw.Store).ChunkAppend, rw.ChunkAppendRequest{Session: "s", Content: []byte(content)})
 }
 
 func stepWrite(index int, content string) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: []byte(content), TotalExpected: 3}))
-	}
+	return doing((*rw.Store).ChunkWrite, rw.ChunkWriteRequest{Session: "s", Index: index, Content: []byte(content), TotalExpected: 3})
 }
 
 func stepCompose(cleanup bool) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out/file.txt", Cleanup: cleanup}))
-	}
+	return doing((*rw.Store).ChunkCompose, rw.ChunkComposeRequest{Session: "s", OutputPath: "out/file.txt", Cleanup: cleanup})
 }
 
 func stepReset(s *rw.Store) error {

@@ -417,10 +417,8 @@ func TestQuarantineThatIsALink(t *testing.T) {
 	left, _ := os.ReadDir(outside)
 	expect(t, len(left) == 0 && e.Context["draft_kept"] == false, "%v %v", left, e.Context)
 	for _, err := range []error{
-		func() error { return errorOf(s.DraftList(background, rw.DraftListRequest{})) }(),
-		func() error {
-			return errorOf(s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}))
-		}(),
+		errorOf(s.DraftList(background, rw.DraftListRequest{})),
+		errorOf(s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_" + strings.Repeat("0", 32)})),
 	} {
 		doc := conformsEnvelope(t, rw.AsError("", err))
 		expect(t, err != nil && !strings.Contains(string(doc), outside), "%s", doc)
@@ -490,16 +488,4 @@ func TestRefusalRedactionSuccessOfAnAgent(t *testing.T) {
 		expect(t, isError && reply["error"] == "blocked", "%v: %v", more, reply)
 	}
 	check(t, store, true)
-}
-
-// TestRetryBudgetOfAnAgent: 2, 1, 0, then refused without work.
-func TestRetryBudgetOfAnAgent(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	s := toolbox.New(open(t, dir, &rw.Options{Sync: rw.SyncOff}), &toolbox.Options{Replies: toolbox.FullReplies, CallsPerSecond: -1})
-	for _, want := range []float64{2, 1, 0, 0, 0} {
-		reply, _ := toolCall(t, s, "rw_safe_write", map[string]any{"path": "a.txt", "content": awsID(131)})
-		equal[any](t, reply["retry_budget"], want)
-	}
-	equal(t, refusalsIn(t, dir), 3, "rows")
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
-	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // anEnvelope is the smallest one that can be written.
@@ -606,13 +605,11 @@ func TestHandoffDryRunChangesNothing(t *testing.T) {
 }
 
 func leave(r handoff.WriteRequest) func(*rw.Store) error {
-	return func(s *rw.Store) error { return errorOf(s.HandoffWrite(background, r)) }
+	return doing((*rw.Store).HandoffWrite, r)
 }
 
 func acknowledgeAs(name string) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		return errorOf(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: name}))
-	}
+	return doing((*rw.Store).HandoffRead, handoff.ReadRequest{AcknowledgeAs: name})
 }
 
 // handoffScenarios: the first handoff, one that replaces and archives another one, and
@@ -1048,50 +1045,5 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 	expect(t, got == "mine/a.txt:000000:0", "what was listed was replaced: %s", got)
 	for _, glob := range []handoff.AutoState{"[", "/etc/*", "../*", "a/../../*"} {
 		handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.ErrInvalidArgument)
-	}
-}
-
-// TestHandoffOverTheWire: the requests and replies of an agent, each reply conforming
-// to its schema.
-func TestHandoffOverTheWire(t *testing.T) {
-	store := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	box := toolbox.New(store, &toolbox.Options{Replies: toolbox.FullReplies})
-	outputs := map[string]json.RawMessage{}
-	for _, tool := range box.All() {
-		outputs[tool.Name] = tool.Output
-	}
-	call := func(tool, args string) map[string]any {
-		t.Helper()
-		reply := json.RawMessage(box.Call(background, "rw_"+tool, json.RawMessage(args), nil).Text)
-		noErr(t, spec.ValidateWith(outputs["rw_"+tool], reply), tool, reply)
-		doc := testbed.Decoded[map[string]any](t, reply)
-		return doc
-	}
-	reason := func(doc map[string]any) any {
-		context, _ := doc["context"].(map[string]any)
-		return context["reason"]
-	}
-
-	const good = `"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["x"]`
-	call("safe_write", `{"path":"a.txt","content":"a","session":"s1"}`)
-	first := call("handoff_write", `{"envelope":{`+good+`,"mine":{"deep":[1.50,null]}},"auto_state":true,"session":"s1","body":"# B\n"}`)
-	expect(t, first["ok"] == true && first["handoff_path"] == "HANDOFF.md" && len(first["drift_warnings"].([]any)) == 0, "%v", first)
-	got := call("handoff_read", `{"acknowledge_as":"next"}`)
-	envelope, _ := got["envelope"].(map[string]any)
-	expect(t, got["ok"] == true && fmt.Sprint(envelope["mine"]) == "map[deep:[1.5 <nil>]]" && len(envelope["last_good_state"].([]any)) == 1 &&
-		got["body"] == "# B\n", "%v", got)
-	call("safe_write", `{"path":"a.txt","content":"b","mode":"overwrite"}`)
-	again := call("handoff_read", `{}`)
-	expect(t, len(again["drift_warnings"].([]any)) == 1 && len(again["read_by"].([]any)) == 1, "%v", again)
-	for _, row := range []struct{ tool, args, want string }{
-		{"handoff_write", `{"envelope":{"agent":"a"}}`, "missing_fields"}, {"handoff_write", `{}`, "invalid_argument"},
-		{"handoff_write", `{"envelope":{` + good + `,"last_good_state":"all"}}`, "invalid_argument"}, {"handoff_write", `{"envelope":[1]}`, "invalid_argument"},
-		{"handoff_write", `{"envelope":{` + good + `},"auto_state":{"a":1}}`, "invalid_argument"}, {"handoff_write", `{"envelope":{` + good + `},"archived":true}`, "unknown_argument"},
-		{"handoff_write", `{"envelope":{` + good + `,"last_good_state":[{"path":"a.txt","sha256":"` + strings.Repeat("0", 64) + `"}]},"strict":true}`, "state_drift"},
-		{"handoff_read", `{"path":7}`, "invalid_argument"}, {"handoff_read", `{"path":"no.md"}`, "not_found"}, {"handoff_read", `{"path":"a.txt"}`, "missing_front_matter_delimiter"},
-		{"handoff_read", `{"strict":true}`, "state_drift"}, {"handoff_read", `{"acknowledge_as":"` + strings.Repeat("x", 201) + `"}`, "invalid_argument"},
-	} {
-		doc := call(row.tool, row.args)
-		expect(t, doc["ok"] == false && reason(doc) == row.want, "%s %s: %v", row.tool, row.args, doc)
 	}
 }

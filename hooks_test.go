@@ -192,33 +192,29 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 		equal(t, strings.Join(asked, ";"), want, "asked")
 	}
 	put := func(path, content string, mode rw.WriteMode) func() error {
-		return func() error { return errorOf(s.SafeWrite(background, put(path, content, mode))) }
+		return calling(s.SafeWrite, put(path, content, mode))
 	}
 	tx := func(ops ...rw.TxOp) func() error {
-		return func() error { return errorOf(s.Tx(background, rw.TxRequest{Ops: ops})) }
+		return calling(s.Tx, rw.TxRequest{Ops: ops})
 	}
 	do("", put("docs/a.md", "one\n", rw.ModeCreate))
 	do("", put("docs/b.md", "one\n", rw.ModeOverwrite)) // nothing is there
 	do("", put("docs/a.md", "two\n", rw.ModeAppend))
 	do("may safe_write do this: create a.md?", put("a.md", "one\n", rw.ModeCreate))
 	do("may safe_write do this: overwrite docs/a.md?", put("docs/a.md", "x", rw.ModeOverwrite))
-	do("may edit do this: edit docs/a.md?", func() error {
-		return errorOf(s.Edit(background, rw.EditRequest{Path: "docs/a.md", Edits: []rw.EditOp{{Old: "x", New: "y"}}}))
-	})
+	do("may edit do this: edit docs/a.md?", calling(s.Edit, rw.EditRequest{Path: "docs/a.md", Edits: []rw.EditOp{{Old: "x", New: "y"}}}))
 	do("may tx do this: edit docs/a.md, create docs/c.md?", tx(
 		rw.TxOp{Op: "write", Path: "docs/c.md", Content: []byte("c")},
 		rw.TxOp{Op: "edit", Path: "docs/a.md", Edits: []rw.EditOp{{Old: "y", New: "z"}}}, rw.TxOp{Op: "write", Path: "docs/a.md", Mode: rw.ModeOverwrite, Content: []byte("all new")}))
-	do("may move do this: move docs/c.md to docs/d.md?", func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "docs/c.md", To: "docs/d.md"})) })
-	do("may delete do this: delete docs/d.md?", func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "docs/d.md"})) })
+	do("may move do this: move docs/c.md to docs/d.md?", calling(s.Move, rw.MoveRequest{Path: "docs/c.md", To: "docs/d.md"}))
+	do("may delete do this: delete docs/d.md?", calling(s.Delete, rw.DeleteRequest{Path: "docs/d.md"}))
 	do("", func() error { // the file is restored at a free path
 		return errorOf(s.Undo(background, rw.UndoRequest{}))
 	})
-	do("may undo do this: delete docs/d.md?", func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) })
+	do("may undo do this: delete docs/d.md?", calling(s.Undo, rw.UndoRequest{}))
 	os.Symlink("../a.md", filepath.Join(dir, "docs", "link.md"))
 	do("may safe_write do this: append a.md?", put("docs/link.md", "x", rw.ModeAppend))
-	do("", func() error {
-		return errorOf(s.Delete(background, rw.DeleteRequest{Path: "docs/a.md", Call: rw.Call{DryRun: true}}))
-	})
+	do("", calling(s.Delete, rw.DeleteRequest{Path: "docs/a.md", Call: rw.Call{DryRun: true}}))
 	// There is no user to ask.
 	s = open(t, dir, &rw.Options{Hooks: roles(perm)})
 	e := turnedDown(t, s, dir, rw.SafeWriteRequest{Path: "docs/a.md", Content: []byte("x"), Mode: rw.ModeOverwrite}, rw.ErrDenied)
@@ -255,7 +251,7 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	}
 	bend("open")
 	at(func() { bend("closed") })
-	e := rw.AsError("", func() error { return errorOf(s.SafeWrite(background, put("link/a", "x", rw.ModeCreate))) }())
+	e := rw.AsError("", errorOf(s.SafeWrite(background, put("link/a", "x", rw.ModeCreate))))
 	expect(t, errors.Is(e, rw.ErrDenied), "a link that was bent: %v", e)
 	length(t, must(os.ReadDir(filepath.Join(dir, "closed")))(t), 0, "it was written anyway")
 	at(func() { os.WriteFile(filepath.Join(dir, "open", "new"), []byte("theirs"), 0o644) })
@@ -452,26 +448,16 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 		s := hooked(t, dir, hook)
 		before, rows := snapshot(t, dir), committed(t, s)
 		calls := map[string]func() error{
-			"safe_write": func() error { return errorOf(s.SafeWrite(background, put("n/b.txt", "b", rw.ModeCreate))) },
-			"append":     func() error { return errorOf(s.SafeWrite(background, put("a.txt", "b", rw.ModeAppend))) },
-			"edit": func() error {
-				return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}}))
-			},
-			"delete": func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
-			"move":   func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"})) },
-			"undo":   func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) },
-			"restore": func() error {
-				return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))}))
-			},
-			"tx": func() error {
-				return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}}))
-			},
-			"chunk_compose": func() error {
-				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt"}))
-			},
-			"handoff_write": func() error {
-				return errorOf(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))
-			},
+			"safe_write":    calling(s.SafeWrite, put("n/b.txt", "b", rw.ModeCreate)),
+			"append":        calling(s.SafeWrite, put("a.txt", "b", rw.ModeAppend)),
+			"edit":          calling(s.Edit, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}}),
+			"delete":        calling(s.Delete, rw.DeleteRequest{Path: "a.txt"}),
+			"move":          calling(s.Move, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"}),
+			"undo":          calling(s.Undo, rw.UndoRequest{}),
+			"restore":       calling(s.Restore, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))}),
+			"tx":            calling(s.Tx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}}),
+			"chunk_compose": calling(s.ChunkCompose, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt"}),
+			"handoff_write": calling(s.HandoffWrite, handoff.WriteRequest{Envelope: anEnvelope("t")}),
 		}
 		for name, call := range calls {
 			err := call()
@@ -822,31 +808,21 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 		name string
 		do   func() error
 	}{
-		{"create", func() error { return errorOf(s.SafeWrite(background, put("n/b.txt", "b", rw.ModeCreate))) }},
-		{"secret", func() error { return errorOf(s.SafeWrite(background, put("s.txt", secret, rw.ModeCreate))) }},
+		{"create", calling(s.SafeWrite, put("n/b.txt", "b", rw.ModeCreate))},
+		{"secret", calling(s.SafeWrite, put("s.txt", secret, rw.ModeCreate))},
 		{"stream", func() error {
 			return errorOf(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big"}, &endless{2 << 20}))
 		}},
-		{"append", func() error { return errorOf(s.SafeWrite(background, put("a.txt", "b\n", rw.ModeAppend))) }},
-		{"undo", func() error { return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})) }},
-		{"edit", func() error {
-			return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}}))
-		}},
-		{"restore", func() error {
-			return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))}))
-		}},
-		{"tx", func() error {
-			return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "write", Path: "a.txt", Mode: rw.ModeAppend, Content: []byte("x")}}}))
-		}},
-		{"tx_commit", func() error { return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID})) }},
-		{"chunk_compose", func() error {
-			return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt", Cleanup: true}))
-		}},
-		{"handoff_write", func() error {
-			return errorOf(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))
-		}},
-		{"move", func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"})) }},
-		{"delete", func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "m/b.txt"})) }},
+		{"append", calling(s.SafeWrite, put("a.txt", "b\n", rw.ModeAppend))},
+		{"undo", calling(s.Undo, rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})},
+		{"edit", calling(s.Edit, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}})},
+		{"restore", calling(s.Restore, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))})},
+		{"tx", calling(s.Tx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "write", Path: "a.txt", Mode: rw.ModeAppend, Content: []byte("x")}}})},
+		{"tx_commit", calling(s.TxCommit, rw.TxCommitRequest{TxID: begun.TxID})},
+		{"chunk_compose", calling(s.ChunkCompose, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt", Cleanup: true})},
+		{"handoff_write", calling(s.HandoffWrite, handoff.WriteRequest{Envelope: anEnvelope("t")})},
+		{"move", calling(s.Move, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"})},
+		{"delete", calling(s.Delete, rw.DeleteRequest{Path: "m/b.txt"})},
 	}
 	for _, c := range calls {
 		user.answers, *w, receipts = nil, witness{}, 0
@@ -977,13 +953,9 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	passes(1, "another way of writing", puts("docs/a", rw.ModeAppend))
 	passes(1, "replacing in docs", puts("docs/a", rw.ModeOverwrite))
 	answer("edit?", hook.Answer{})
-	passes(1, "an edit", func() error {
-		return errorOf(s.Edit(background, rw.EditRequest{Path: "docs/a", Edits: []rw.EditOp{{Old: fmt.Sprint(n), New: "y"}}}))
-	})
+	passes(1, "an edit", calling(s.Edit, rw.EditRequest{Path: "docs/a", Edits: []rw.EditOp{{Old: fmt.Sprint(n), New: "y"}}}))
 	answer("tx?", hook.Answer{})
-	passes(1, "another verb", func() error {
-		return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("docs/tx", "x", rw.ModeCreate)}}))
-	})
+	passes(1, "another verb", calling(s.Tx, rw.TxRequest{Ops: []rw.TxOp{txWrite("docs/tx", "x", rw.ModeCreate)}}))
 	os.Symlink("../secret", filepath.Join(dir, "docs", "link"))
 	answer("safe_write?", hook.Answer{})
 	os.WriteFile(filepath.Join(dir, "secret"), nil, 0o644)
@@ -998,7 +970,7 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "y"), nil, 0o644)
 	answer("delete?", hook.Answer{Always: true, Pattern: "**"})
 	for _, path := range []string{"x", "y"} {
-		passes(1, "deleting "+path, func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: path})) })
+		passes(1, "deleting "+path, calling(s.Delete, rw.DeleteRequest{Path: path}))
 	}
 	for i, glob := range []string{"elsewhere/**", "[", "../**", "p/?"} {
 		answer("safe_write?", hook.Answer{Always: true, Pattern: glob})
@@ -1056,7 +1028,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("m%02d", i), Content: []byte("x")})
 	}
 	ops = append(ops, rw.TxOp{Op: "write", Path: "old", Content: []byte("y"), Mode: rw.ModeOverwrite}, rw.TxOp{Op: "delete", Path: "precious"})
-	q := ask(func() error { return errorOf(s.Tx(background, rw.TxRequest{Ops: ops})) })
+	q := ask(calling(s.Tx, rw.TxRequest{Ops: ops}))
 	expect(t, strings.HasPrefix(q, "may tx do this: delete precious, overwrite old, create m00, ") &&
 		strings.HasSuffix(q, ", create m17, and 22 more?"), "%q", q)
 	for path, want := range map[string]string{
@@ -1066,7 +1038,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 		"straße/中文.go":                     "create straße/中文.go?",
 		strings.Repeat("d/", 150) + "evil": "create " + strings.Repeat("d/", 25) + "…",
 	} {
-		q := ask(func() error { return errorOf(s.SafeWrite(background, put(path, "x", rw.ModeCreate))) })
+		q := ask(calling(s.SafeWrite, put(path, "x", rw.ModeCreate)))
 		expect(t, strings.Contains(q, want) && (!strings.Contains(path, "evil") || strings.HasSuffix(q, "d/evil?")), "%q: %q", path, q)
 	}
 	token := ghToken(3)
@@ -1235,14 +1207,12 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 		s := open(t, dir, &rw.Options{Hooks: roles(hooks...), Gate: rw.Gate{Mode: c.gate, RejectAt: "high"}})
 		staged := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 		before := snapshot(t, dir)
-		calls := map[string]func() error{"tx": func() error { return errorOf(s.Tx(background, rw.TxRequest{Ops: c.ops, Validate: c.validate})) }}
+		calls := map[string]func() error{"tx": calling(s.Tx, rw.TxRequest{Ops: c.ops, Validate: c.validate})}
 		if name != "classify" { // the gate refuses it when it is staged
 			for _, op := range c.ops {
 				must(s.TxStage(background, rw.TxStageRequest{TxID: staged.TxID, Op: op}))(t, name)
 			}
-			calls["tx_commit"] = func() error {
-				return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: staged.TxID, Validate: c.validate}))
-			}
+			calls["tx_commit"] = calling(s.TxCommit, rw.TxCommitRequest{TxID: staged.TxID, Validate: c.validate})
 		}
 		for verb, call := range calls {
 			err := call()

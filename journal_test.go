@@ -23,7 +23,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
-	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func hash(s string) string {
@@ -224,38 +223,6 @@ func TestCursors(t *testing.T) {
 	}
 	r = since(rw.JournalSinceRequest{Agent: "you", AfterSeq: at(10), IncludeRefused: true})
 	expect(t, len(r.Entries) == 0, "the agent's own: %+v", r)
-}
-
-// TestLegacyWorkspaceOpens: a state directory as the Python implementation
-// leaves it. The fixture is made from the facts of its format.
-func TestLegacyWorkspaceOpens(t *testing.T) {
-	dir := workspace(t)
-	os.Mkdir(statePath(dir), 0o755)
-	row := func(i int, path string) string {
-		return fmt.Sprintf(`{"bytes":%d,"caller":"claude","journal_id":"wj_%012x","mode":"create","path":%q,"sha256":%q,"ts":"2026-04-11T10:00:%02dZ"}`+"\n",
-			i, i, path, hash(fmt.Sprint(i)), i)
-	}
-	legacy := row(1, "a.md") + row(2, "b.md") + `{"bytes":3,"caller":"cla` + "\n" + row(3, "a.md")
-	path := statePath(dir, "journal.jsonl")
-	os.WriteFile(path, []byte(legacy), 0o644)
-	for round := range 2 {
-		s := open(t, dir, nil)
-		r := s.Recovery()
-		expect(t, (round != 0 || r.Imported == 3 && r.ImportSkipped == 1) && (round != 1 || r.Imported == 0), "round %d: %+v", round, r)
-		write(t, s, fmt.Sprintf("new%d.md", round), "x", rw.ModeCreate)
-		tail, err := s.JournalTail(background, rw.JournalTailRequest{})
-		require(t, err == nil && len(tail.Entries) == 4+round && tail.Entries[0].JournalID == "wj_000000000001" && tail.Entries[2].Rev == 2, "%v %+v",
-			err, tail.Entries)
-		check(t, s, false)
-		s.Close(background)
-	}
-	// Rows that are added later are taken over by the next Open.
-	f, _ := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	f.WriteString(row(4, "c.md"))
-	f.Close()
-	s := open(t, dir, nil)
-	equal(t, s.Recovery().Imported, 1)
-	testbed.Holds(t, path, legacy+row(4, "c.md"), "the legacy journal was changed")
 }
 
 func TestNewerFormatIsRefused(t *testing.T) {
@@ -754,9 +721,7 @@ func keyedCalls() []keyedCall {
 			other: func(s *rw.Store, key string) error {
 				return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "kept", Call: rw.Call{IdempotencyKey: key}}))
 			},
-			undo: func(s *rw.Store) error {
-				return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("put since"), Label: "log"}))
-			},
+			undo: doing((*rw.Store).ScratchPut, rw.ScratchPutRequest{Content: []byte("put since"), Label: "log"}),
 		},
 		{
 			name: "checkpoint_cleanup", part: "checkpoints",
@@ -776,9 +741,7 @@ func keyedCalls() []keyedCall {
 				no := false
 				return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &no, Call: rw.Call{IdempotencyKey: key}}))
 			},
-			undo: func(s *rw.Store) error {
-				return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "since", Data: jsonString("x"), TTL: "session"}))
-			},
+			undo: doing((*rw.Store).Checkpoint, rw.CheckpointRequest{Name: "since", Data: jsonString("x"), TTL: "session"}),
 		},
 	}
 }

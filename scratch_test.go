@@ -111,9 +111,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 			if err := s.Sync(background); err != nil { // background settling changes files, too
 				t.Fatal(err)
 			}
-			refusedState(t, dir, "both must hold", rw.ErrNotFound, func() error {
-				return errorOf(s.ScratchRef(background, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"}))
-			})
+			refusedState(t, dir, "both must hold", rw.ErrNotFound, calling(s.ScratchRef, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"}))
 			gotBack(t, s, strings.ToUpper(a.SHA256.String()), text)
 			l := listed(t, s)
 			expect(t, l.Count == 3 && l.Objects == 2 && l.TotalBytes == a.Bytes+other.Bytes && l.Malformed+l.Rebuilt == 0 &&
@@ -140,13 +138,13 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	s, dir := quick(t, nil)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("\xff"), Label: "bin"})
 	put := func(r rw.ScratchPutRequest) func() error {
-		return func() error { return errorOf(s.ScratchPut(background, r)) }
+		return calling(s.ScratchPut, r)
 	}
 	ref := func(r rw.ScratchRefRequest) func() error {
-		return func() error { return errorOf(s.ScratchRef(background, r)) }
+		return calling(s.ScratchRef, r)
 	}
 	get := func(r rw.ScratchGetRequest) func() error {
-		return func() error { return errorOf(s.ScratchGet(background, r)) }
+		return calling(s.ScratchGet, r)
 	}
 	for _, c := range []struct {
 		what string
@@ -168,8 +166,8 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 		{"ref unknown", rw.ErrNotFound, ref(rw.ScratchRefRequest{Label: "no"})},
 		{"get empty", rw.ErrBadSHA256, get(rw.ScratchGetRequest{})},
 		{"get unknown", rw.ErrNotFound, get(rw.ScratchGetRequest{SHA256: digest(hash("?"))})},
-		{"delete nothing", rw.ErrMustProvideRef, func() error { return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{})) }},
-		{"list limit", rw.ErrInvalidArgument, func() error { return errorOf(s.ScratchList(background, rw.ScratchListRequest{Limit: 1001})) }},
+		{"delete nothing", rw.ErrMustProvideRef, calling(s.ScratchDelete, rw.ScratchDeleteRequest{})},
+		{"list limit", rw.ErrInvalidArgument, calling(s.ScratchList, rw.ScratchListRequest{Limit: 1001})},
 	} {
 		e := refusedState(t, dir, c.what, c.want, c.call)
 		if c.what == "get text of bytes" && !strings.Contains(e.Hint, "retry_with_encoding_base64") {
@@ -192,7 +190,7 @@ func TestScratchGetCanBeSwitchedOff(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{DisableScratchGet: true, Sync: rw.SyncOff})
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("secret"), Label: "l"})
-	refusedState(t, dir, "get", rw.ErrScratchGetDisabled, func() error { return errorOf(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})) })
+	refusedState(t, dir, "get", rw.ErrScratchGetDisabled, calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: a.SHA256}))
 	r := must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "l"}))(t)
 	expect(t, r.Entry.SHA256 == a.SHA256, "%+v", r)
 }
@@ -283,7 +281,7 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		bad := "X" + text[1:]
 		os.WriteFile(path, []byte(bad), 0o600)
 		os.Chtimes(path, st.ModTime(), st.ModTime())
-		refusedState(t, dir, "get", rw.ErrHashDriftOnRead, func() error { return errorOf(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})) })
+		refusedState(t, dir, "get", rw.ErrHashDriftOnRead, calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: a.SHA256}))
 		gotBack(t, s, hash("neighbour"), "neighbour")
 		before := stateSnapshot(t, dir)
 		if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Call: rw.Call{DryRun: true}}); !r.Repaired || stateSnapshot(t, dir) != before {
@@ -541,21 +539,17 @@ func TestScratchThroughASymlink(t *testing.T) {
 		outside := t.TempDir()
 		noErr(t, os.Symlink(outside, statePath(dir, part)))
 		calls := map[string]func() error{
-			"put":    func() error { return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})) },
-			"list":   func() error { return errorOf(s.ScratchList(background, rw.ScratchListRequest{})) },
-			"delete": func() error { return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "x"})) },
-			"get": func() error {
-				return errorOf(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("x"))}))
-			},
+			"put":    calling(s.ScratchPut, rw.ScratchPutRequest{Content: []byte("x")}),
+			"list":   calling(s.ScratchList, rw.ScratchListRequest{}),
+			"delete": calling(s.ScratchDelete, rw.ScratchDeleteRequest{Label: "x"}),
+			"get":    calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: digest(hash("x"))}),
 		}
 		if part == "checkpoints" {
 			calls = map[string]func() error{
-				"save": func() error {
-					return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")}))
-				},
-				"read":    func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "x"})) },
-				"list":    func() error { return errorOf(s.CheckpointList(background, rw.CheckpointListRequest{})) },
-				"cleanup": func() error { return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})) },
+				"save":    calling(s.Checkpoint, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")}),
+				"read":    calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: "x"}),
+				"list":    calling(s.CheckpointList, rw.CheckpointListRequest{}),
+				"cleanup": calling(s.CheckpointCleanup, rw.CheckpointCleanupRequest{}),
 			}
 		}
 		for what, call := range calls {
@@ -880,9 +874,7 @@ func TestScratchCrashSweep(t *testing.T) {
 			damage: func(f *simfs.FS) { f.WriteFile(bin, []byte("damaged"), 0o600) },
 			run:    scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
 		{name: "delete", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), Label: "b"}, rw.ScratchPutRequest{Content: []byte(long), Label: "a"}),
-			run: func(s *rw.Store) error {
-				return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "a"}))
-			}},
+			run: doing((*rw.Store).ScratchDelete, rw.ScratchDeleteRequest{Label: "a"})},
 		{name: "expire", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), TTL: "PT1H"}, rw.ScratchPutRequest{Content: []byte("c"), TTL: "PT2H"}, rw.ScratchPutRequest{Content: []byte("d")}),
 			run: func(s *rw.Store) error {
 				s.SetNow(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))

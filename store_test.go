@@ -105,6 +105,16 @@ func length[T any](t testing.TB, list []T, want int, what ...any) {
 // errorOf leaves the value of a call out.
 func errorOf[T any](_ T, err error) error { return err }
 
+// calling is a call that is made later.
+func calling[In, Out any](verb func(context.Context, In) (Out, error), r In) func() error {
+	return func() error { return errorOf(verb(background, r)) }
+}
+
+// doing is the same of a store that is not open yet.
+func doing[In, Out any](verb func(*rw.Store, context.Context, In) (Out, error), r In) func(*rw.Store) error {
+	return func(s *rw.Store) error { return errorOf(verb(s, background, r)) }
+}
+
 func fails[T any](v T, err error) func(testing.TB, error, ...any) { return testbed.Fails(v, err) }
 
 func workspace(t *testing.T) string {
