@@ -42,11 +42,6 @@ func git(t testing.TB, dir, mark string, args ...string) bool {
 	return true
 }
 
-// needGit skips a test where there is no git.
-func needGit(t testing.TB) {
-	testbed.Needs(t, "git")
-}
-
 // plant makes files without a tool.
 func plant(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
@@ -120,7 +115,7 @@ var ways = map[string]func(t *testing.T, s *rw.Store, path, text string) error{
 // refused, git runs nothing there afterwards.
 func TestNoOrderMakesARepository(t *testing.T) {
 	t.Parallel()
-	needGit(t)
+	testbed.Needs(t, "git")
 	mark := filepath.Join(t.TempDir(), "mark")
 	control := t.TempDir()
 	plant(t, filepath.Join(control, "d"), planted(mark))
@@ -149,7 +144,7 @@ func TestNoOrderMakesARepository(t *testing.T) {
 // TestNoTransactionMakesARepository: the same in transactions of every cut.
 func TestNoTransactionMakesARepository(t *testing.T) {
 	t.Parallel()
-	needGit(t)
+	testbed.Needs(t, "git")
 	mark := filepath.Join(t.TempDir(), "mark")
 	files := planted(mark)
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
@@ -181,7 +176,7 @@ func TestNoTransactionMakesARepository(t *testing.T) {
 // be in the root of the workspace.
 func TestRepositoriesOfOtherShapes(t *testing.T) {
 	t.Parallel()
-	needGit(t)
+	testbed.Needs(t, "git")
 	mark := filepath.Join(t.TempDir(), "mark")
 	base := planted(mark)
 	for name, c := range map[string]struct {
@@ -240,7 +235,7 @@ func TestRepositoriesOfOtherShapes(t *testing.T) {
 // whichever command of git reads it.
 func TestOtherCommandsOfAPlantedRepository(t *testing.T) {
 	t.Parallel()
-	needGit(t)
+	testbed.Needs(t, "git")
 	mark := filepath.Join(t.TempDir(), "mark")
 	run := "touch '" + mark + "'; false"
 	for name, c := range map[string]struct {
@@ -416,7 +411,7 @@ func TestRepositoriesByIdentity(t *testing.T) {
 // configuration with git's.
 func TestSettingsAreReadAsGitReadsThem(t *testing.T) {
 	t.Parallel()
-	needGit(t)
+	testbed.Needs(t, "git")
 	for _, config := range []string{
 		"[core]\nhooksPath = h\n", "[core]hooksPath=h", "[CORE]\n  HOOKSPATH\t=\t h  \n", "[core]\nhooksPath = \"h\"\n", "[core]\nhooksPath = h # c\n", "[core]\nhooksPath = \"h\" ; c\n",
 		"\ufeff[core]\nhooksPath = h\n", "[core]\r\nhooksPath = h\r\n", "[core]\nhooksPath = x\nhooksPath = h\n", "[core]\nhooksPath = \".\"/h\n", "; c\n\n[a \"b]c\"]\nx = [core]\n[core]\nhooksPath = h",
