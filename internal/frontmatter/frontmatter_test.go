@@ -463,14 +463,6 @@ func TestHostileShapes(t *testing.T) {
 		n, next := string(rune('0'+i)), string(rune('1'+i))
 		bomb += "a" + next + ": &a" + next + " [" + strings.Repeat("*a"+n+", ", 9) + "*a" + n + "]\n"
 	}
-	nested := func(n int) string {
-		var b strings.Builder
-		for i := range n {
-			b.WriteString(strings.Repeat(" ", i) + "a:\n")
-		}
-		return b.String()
-	}
-	aliasDepth := "a: &a " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "\nb: " + strings.Repeat("[", 40) + "*a" + strings.Repeat("]", 40) + "\n"
 	entries := func(n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -479,8 +471,8 @@ func TestHostileShapes(t *testing.T) {
 		return b.String()
 	}
 	for name, text := range map[string]string{
-		"4,097 keys": entries(frontmatter.MaxMembers + 1), "alias bomb": bomb, "alias depth": aliasDepth, "keys": nested(1000), "65 keys": nested(65),
-		"brackets": "a: " + strings.Repeat("[", 64) + strings.Repeat("]", 64), "size": "a: " + strings.Repeat("x", frontmatter.MaxSize),
+		"4,097 keys": entries(frontmatter.MaxMembers + 1), "alias bomb": bomb, "alias depth": "a: &a " + nestedIn(40) + "\nb: " + nestedIn(40, "*a"), "keys": nestedBy(1000, ""), "65 keys": nestedBy(65, ""),
+		"brackets": "a: " + nestedIn(64), "size": "a: " + strings.Repeat("x", frontmatter.MaxSize),
 		"long paths": strings.Repeat("k", 500_000) + ":\n" + strings.Repeat("  - a: 1\n", 8000),
 	} {
 		end := testbed.Within(t, 10*time.Second, name)
@@ -489,7 +481,7 @@ func TestHostileShapes(t *testing.T) {
 		end()
 	}
 	for name, text := range map[string]string{
-		"64 keys": nested(64), "brackets": "a: " + strings.Repeat("[", 63) + strings.Repeat("]", 63),
+		"64 keys": nestedBy(64, ""), "brackets": "a: " + nestedIn(63),
 		"entries": entries(frontmatter.MaxMembers), "items": "a:\n" + strings.Repeat("- a\n", 9000),
 	} {
 		_, err := frontmatter.Decode([]byte(text))

@@ -29,27 +29,10 @@ func soon(t *testing.T, name, text string) {
 	}
 }
 
-// TestHostileRepeats: a short run takes its share of the texts, and brackets,
-// which nest, each time.
-func TestHostileRepeats(t *testing.T) {
-	all := []string{
-		"[", "{", "a: ", "a:\n", "- ", "? ", "{a: ", "\"", "a", "[a,", "[a: ", "a: >\n\n", "*", "&a ", "!", "!!", "k: [[[]]]\n",
-		"- {a: b}\n", "''", "-\n", "é: ", "a: |\n b\n", "]", "}", ": ", "%", "--- ", "...\n", "\\", "x\n\n", "<<: ", "a: 'b' ",
-	}
-	size := MaxBytes
-	if !testbed.Long() {
-		size /= 8 // enough to see what is not linear
-	}
-	for _, s := range testbed.Share(t, all, 5, func(s string) bool { return s == "[" }) {
-		soon(t, fmt.Sprintf("%q", s), strings.Repeat(s, size/len(s)))
-	}
-	soon(t, "too large", strings.Repeat(" ", MaxBytes+1))
-	for _, s := range []string{" ", "\n", "#", "# x\n", "\r\n"} {
-		end := testbed.Within(t, 10*time.Second, fmt.Sprintf("%q", s))
-		_, problems := Parse([]byte(strings.Repeat(s, size/len(s))))
-		testbed.Expect(t, len(problems) <= 1, "%q: %v", s, problems)
-		end()
-	}
+// repeated are texts that nest or go on when they are repeated.
+var repeated = []string{
+	"[", "{", "a: ", "a:\n", "- ", "? ", "{a: ", "\"", "a", "[a,", "[a: ", "a: >\n\n", "*", "&a ", "!", "!!", "k: [[[]]]\n",
+	"- {a: b}\n", "''", "-\n", "é: ", "a: |\n b\n", "]", "}", ": ", "%", "--- ", "...\n", "\\", "x\n\n", "<<: ", "a: 'b' ",
 }
 
 func TestHostileShapes(t *testing.T) {
@@ -58,6 +41,7 @@ func TestHostileShapes(t *testing.T) {
 		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Repeat(fmt.Sprintf("*%c,", c-1), 9))
 	}
 	soon(t, "alias bomb", bomb)
+	soon(t, "too large", strings.Repeat(" ", MaxBytes+1))
 	var deep, long strings.Builder
 	for i := range 1000 {
 		deep.WriteString(strings.Repeat(" ", i) + "a:\n")
@@ -151,6 +135,9 @@ allow:
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
+	for _, s := range append(repeated, " ", "\n", "#", "# x\n", "\r\n") {
+		f.Add([]byte(strings.Repeat(s, 1000)))
+	}
 	for _, group := range [][]bad{badYAML, badKeys, badValues, badPatterns} {
 		for _, b := range group {
 			f.Add([]byte(b.text))

@@ -1,18 +1,17 @@
-package scan_test
+package scan
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	gobuild "go/build"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -36,8 +35,7 @@ func texts(size int) map[string][]byte {
 			return string(b)
 		}
 	}
-	value := func() string { return noise("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")()[:32] }
-	return map[string][]byte{
+	all := map[string][]byte{
 		"go": fill(goSource()),
 		"english": fill(func() string {
 			return words[rng.IntN(len(words))] + []string{" ", " ", " ", ", ", ".\n"}[rng.IntN(5)]
@@ -48,56 +46,18 @@ func texts(size int) map[string][]byte {
 		"lockfile": fill(func() string {
 			return fmt.Sprintf("    \"node_modules/p%d\": {\n      \"version\": \"%d.%d.1\",\n      \"integrity\": \"sha512-%s==\"\n    },\n", rng.IntN(999), rng.IntN(9), rng.IntN(20), noise("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")()[:86])
 		}),
-		"base64":   fill(noise("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")),
-		"hex":      fill(noise("0123456789abcdef")),
-		"binary":   fill(func() string { return string([]byte{byte(rng.IntN(256))}) }),
-		"cjk":      fill(func() string { return string(rune(0x4e00 + rng.IntN(5000))) }),
-		"letter":   fill(func() string { return strings.Repeat("a", 4096) }),
-		"at":       fill(func() string { return strings.Repeat("@", 4096) }),
-		"dots":     fill(func() string { return strings.Repeat("a.", 2048) }),
-		"brackets": fill(func() string { return strings.Repeat("[", 4096) }),
-		"digits":   fill(func() string { return strings.Repeat("1234 5678 ", 400) }),
-		"headers":  fill(func() string { return "-----BEGIN RSA PRIVATE KEY-----\nMIIE" }),
-		"keywords": fill(func() string { return "password=token secret_key: datadog " }),
-		"prefixes": fill(func() string { return "sk-ant-api03-ghp_AKIAxoxb-eyJ " }),
-		"percent":  fill(func() string { return "%41%42%43" }),
-		"quotes":   fill(func() string { return "\"a\" + \"b\" + " }),
-		"spread":   fill(func() string { return "a b c d e f " }),
-		"zero":     fill(func() string { return "a\u200bb\u200b" }),
-		"urls":     fill(func() string { return "http://a:b://c:d@" }),
-		"lines":    fill(func() string { return "sk-aaaaa\n" }),
-
-		"names":         fill(func() string { return "datadog cloudflare twilio " }),
-		"assigned":      fill(func() string { return "pwd=" }),
-		"connections":   fill(func() string { return "password=a1B2c3D4e5\n" }),
-		"long prefixes": fill(func() string { return "sk-ant-api03-" }),
-		"projects":      fill(func() string { return "sk-proj-aaaa\n" }),
-		"databases":     fill(func() string { return "postgres://a:b@c@" }),
-		"netrc":         fill(func() string { return "machine a login b " }),
-		"workflows":     fill(func() string { return "logic.azure.com." }),
-		"twice": fill(func() string {
-			return base64.StdEncoding.EncodeToString([]byte("aGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA==\n"))
-		}),
-		"escapes":       fill(func() string { return "\\u0041\\x42&#67;%44 " }),
-		"percent twice": fill(func() string { return "%2541%25%34%31 " }),
-		"grapheme":      fill(func() string { return "e\u034f " }),
-		"addresses":     fill(func() string { return "jane.doe@acme.io\n" }),
-		"short address": fill(func() string { return "a@b.co" }),
-		"begin":         fill(func() string { return "-----BEGIN " }),
-		"begin key":     fill(func() string { return "-----BEGIN PRIVATE KEY-----" }),
-		"secrets":       fill(func() string { return "LDAP_BIND_PASSWORD=GHl9hkdcz0mE\n" }),
-
-		// What a search by mutation found to be slow: bench/scan/worst.
-		"glued escapes": fill(func() string {
-			return "%41\\u0041a\u200bb&#65;FINNHUB_API_KEY=" + value() + "password=STABILITY_API_KEY=" + value() + "\\u{41}password=\\x41=41\\101"
-		}),
-		"glued values": fill(func() string {
-			return "AI21_API_KEY=" + value() + "\" \"LDAP_BIND_PASSWORD=" + value() + "''password=DEEPGRAM_API_KEY=" + value() + "\\u{41}"
-		}),
-		"glued joints": fill(func() string {
-			return "https://prod-01.westus.logic.azure.com:443/workflows/" + value() + "/triggers?sp=%2Frun&sig=" + value() + "LDAP_BIND_PASSWORD=" + value() + "' . 'AI21_API_KEY=" + value() + "\" \"sk-proj-"
-		}),
+		"base64": fill(noise("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")),
+		"hex":    fill(noise("0123456789abcdef")),
+		"binary": fill(func() string { return string([]byte{byte(rng.IntN(256))}) }),
+		"cjk":    fill(func() string { return string(rune(0x4e00 + rng.IntN(5000))) }),
 	}
+	for i, piece := range slowest {
+		all[fmt.Sprint("slowest ", i)] = fill(func() string { return expand(piece, rng.Uint64()) })
+	}
+	for _, piece := range hostile {
+		all[piece] = fill(func() string { return strings.Repeat(piece, 1+4096/len(piece)) })
+	}
+	return all
 }
 
 // goSource repeats files of the standard library.
@@ -115,13 +75,13 @@ func goSource() func() string {
 }
 
 func BenchmarkScore(b *testing.B) {
-	s := testbed.Must(scan.New(nil))(b)
+	s := testbed.Must(New(nil))(b)
 	for name, text := range texts(1 << 20) {
-		b.Run(name, func(b *testing.B) {
+		b.Run(strings.Trim(strconv.Quote(name), `"`), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Score(text, scan.Options{})
+				s.Score(text, Options{})
 			}
 		})
 	}
@@ -130,23 +90,23 @@ func BenchmarkScore(b *testing.B) {
 // No text may cost more than its length: at half a megabyte, what is not linear
 // takes minutes rather than seconds.
 func TestEveryTextIsLinear(t *testing.T) {
-	s := testbed.Must(scan.New(nil))(t)
+	s := testbed.Must(New(nil))(t)
 	for name, text := range texts(512 << 10) {
-		end := testbed.Within(t, 5*time.Second, name)
-		s.Score(text, scan.Options{})
+		end := testbed.Within(t, 5*time.Second, fmt.Sprintf("%q", name))
+		s.Score(text, Options{})
 		end()
 	}
 }
 
 func BenchmarkSizes(b *testing.B) {
-	s := testbed.Must(scan.New(nil))(b)
+	s := testbed.Must(New(nil))(b)
 	for _, size := range []int{1 << 10, 100 << 10, 1 << 20, 64 << 20} {
 		text := texts(size)["go"]
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				st := s.NewStream(scan.Options{})
+				st := s.NewStream(Options{})
 				st.Write(text)
 				st.Report()
 			}

@@ -277,6 +277,15 @@ var spelled = map[string]func(c byte) string{
 	"&#00NN;":    func(c byte) string { return fmt.Sprintf("&#%06d;", c) },
 }
 
+// spellOut is a text with each character escaped in one way.
+func spellOut(form, s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		b.WriteString(spelled[form](c))
+	}
+	return b.String()
+}
+
 // A token is found however its characters are escaped, in one way or in many,
 // and redaction takes all of it.
 func TestEscapedTokensAreFound(t *testing.T) {
@@ -289,11 +298,7 @@ func TestEscapedTokensAreFound(t *testing.T) {
 	}
 	texts := map[string]string{"mixed": mixed.String()}
 	for name, spell := range spelled {
-		var all strings.Builder
-		for _, c := range []byte(token) {
-			all.WriteString(spell(c))
-		}
-		texts[name] = all.String()
+		texts[name] = spellOut(name, token)
 		texts[name+" once"] = token[:20] + spell(token[20]) + token[21:]
 	}
 	for name, text := range texts {

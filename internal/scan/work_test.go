@@ -14,7 +14,7 @@ var hostile = []string{
 	"%41%42%43", "%2541%25%34%31 ", "%25", `\u0041\x42&#67;%44 `, `\u0041\x42&#67;%44`, "a\u200b%41\\x41\"+\"", "%41\u2060&#65;", `\\u0041`, "&#37;41", `\U00000041\101\u{41}`,
 	"\"a\" + \"b\" + ", `"a%41" + "\x41b" + `, `a"+"`, "a b c d e f ", "0x41, 0x42, ", "41 42 43 ", "41:42:", "a\u200bb\u200b", "e\u034f ", "\u3000",
 	"http://a:b://c:d@", "postgres://a:b@c@", "machine a login b ", "curl -u a:b ", "logic.azure.com.", "pwd=", "password=a1B2c3D4e5\n", "datadog cloudflare twilio ",
-	"YWJj", "aGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA==\n", "VjJ4a1IwMVhXa1ZT", "YWJj\u200b", "6162636465666768", "a\x00b\x00", "%\x004\x001\x00", "\x00",
+	"YWJj", "aGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA==\n", "YUdWc2JHOGdkMjl5YkdRc0lIUm9hWE1nYVhNZ2RHVjRkQT09Cg==", "VjJ4a1IwMVhXa1ZT", "YWJj\u200b", "6162636465666768", "a\x00b\x00", "%\x004\x001\x00", "\x00",
 	"1234 5678 ", "123-45-6789 ", "+1 (415) 555-0132 ", "GB29NWBK60161331926819 ", "jane.doe@acme.io\n", "a@b.co", "LDAP_BIND_PASSWORD=GHl9hkdcz0mE\n",
 	"AKIA0123456\n789", "AKIA01234567\\\n89abcdef", "{\"kty\":\"EC\",\"d\":\"", "eyJhbGciOiJIUzI1NiJ9.", "SK0123456789abcdef0123456789abcdef/", "x\x1b[32m",
 	"\x1f\x8b\b", "PK\x03\x04", "PK\x03\x04\x14\x00\x00\x00\x08\x00", "\x1f\x8b\ba\x1f\x8b\b\x04", "H4sIH4sI",
