@@ -18,7 +18,6 @@ var rulesVendors = []rule{
 	{id: "jfrog_key", family: familyRegistry, what: "JFrog API key or identity token", words: []string{"jfrog", "artifactory", "bintray", "xray"}, within: 40, expr: `[A-Za-z0-9]{64}(?:[A-Za-z0-9]{9})?`},
 	{id: "kucoin_token", family: familyPayment, what: "KuCoin key", words: []string{"kucoin"}, within: 40, expr: `(?:[a-f0-9]{24}|` + exprUUID + `)`},
 	{id: "looker_secret", family: familySaaS, what: "Looker client id or secret", words: []string{"looker"}, within: 40, expr: `(?:[a-z0-9]{24}|[a-z0-9]{20})`},
-	{id: "mattermost_token", family: familyChat, what: "Mattermost access token", words: []string{"mattermost"}, within: 40, expr: `[a-z0-9]{26}`},
 	{id: "nytimes_token", family: familySaaS, what: "New York Times, Guardian or GIPHY key", words: []string{"nytimes", "new_york_times", "newyorktimes", "giphy"}, within: 40, expr: `[A-Za-z0-9=_-]{32}`},
 	{id: "privateai_token", family: familyAI, what: "Private AI token", words: []string{"privateai", "private_ai"}, within: 40, expr: `[a-z0-9]{32}`},
 	{id: "sendbird_token", family: familyChat, what: "Sendbird token", words: []string{"sendbird"}, within: 40, expr: `(?:[a-f0-9]{40}|` + exprUUID + `)`},
