@@ -40,10 +40,10 @@ func (t *text) members(b []byte, fn func(plain []byte, how string, at, n int)) {
 	gzip, zip := -1, -1 // the places of the next ones
 	for p := 0; t.runs.archive >= memberCost; {
 		if gzip < p {
-			gzip = memberFrom(b, p, gzipMagic)
+			gzip = indexFrom(b, p, gzipMagic)
 		}
 		if zip < p {
-			zip = memberFrom(b, p, zipMagic)
+			zip = indexFrom(b, p, zipMagic)
 		}
 		at, how := gzip, "gzip"
 		if zip < gzip {
@@ -60,15 +60,6 @@ func (t *text) members(b []byte, fn func(plain []byte, how string, at, n int)) {
 			p = at + n
 		}
 	}
-}
-
-// memberFrom is the place of the next magic number from p; the length of b when
-// there is none.
-func memberFrom(b []byte, p int, magic []byte) int {
-	if n := bytes.Index(b[min(p, len(b)):], magic); n >= 0 {
-		return p + n
-	}
-	return len(b)
 }
 
 // archivedRun scans the members of an archive in base64; false when the run is

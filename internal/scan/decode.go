@@ -303,7 +303,7 @@ func (t *text) identifiers(start, end int) {
 		part := end
 		for i, c := range [...]byte{'/', '+', '_'} {
 			if next[i] < at {
-				next[i] = indexFrom(t.b[:end], at, c)
+				next[i] = indexFrom(t.b[:end], at, []byte{c})
 			}
 			part = min(part, next[i])
 		}
@@ -323,10 +323,10 @@ func (t *text) identifier(at int) {
 	}
 }
 
-// indexFrom is the place of the first c from i; the length of b when there is
+// indexFrom is the place of the first sep from i; the length of b when there is
 // none.
-func indexFrom(b []byte, i int, c byte) int {
-	if n := bytes.IndexByte(b[i:], c); n >= 0 {
+func indexFrom(b []byte, i int, sep []byte) int {
+	if n := bytes.Index(b[min(i, len(b)):], sep); n >= 0 {
 		return i + n
 	}
 	return len(b)
@@ -400,7 +400,9 @@ func isBase64Text(head []byte) bool {
 // base64Text decodes a run; nil when it is not base64.
 func (t *text) base64Text(chars []byte) []byte {
 	std := base64Of(chars)
-	chars = chars[:len(chars)-leftover(len(chars))]
+	if len(chars)%4 == 1 {
+		chars = chars[:len(chars)-1] // too much to be base64
+	}
 	plain := t.room(std.DecodedLen(len(chars)))[:std.DecodedLen(len(chars))]
 	n, err := std.Decode(plain, chars)
 	if err != nil && n < minRun/2 {
@@ -460,14 +462,6 @@ func oneCase(v []byte) bool {
 		}
 	}
 	return true
-}
-
-// leftover is what a run has too much to be base64.
-func leftover(n int) int {
-	if n%4 == 1 {
-		return 1
-	}
-	return 0
 }
 
 // textual reports whether decoded bytes look like the start of a text: in UTF-8,

@@ -91,13 +91,8 @@ func hiddenWidth(b []byte) int {
 // hiddenBehind is the number of bytes of a hidden character at the end of b; 0
 // for others.
 func hiddenBehind(b []byte) int {
-	for n := 2; n <= utf8.UTFMax && n <= len(b); n++ {
-		if b[len(b)-n] >= 0xc0 {
-			if hiddenWidth(b[len(b)-n:]) == n {
-				return n
-			}
-			return 0
-		}
+	if r, n := utf8.DecodeLastRune(b); n > 1 && isHidden(r) {
+		return n
 	}
 	return 0
 }

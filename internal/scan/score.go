@@ -2,7 +2,6 @@ package scan
 
 import (
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -43,12 +42,7 @@ var sizeRules = []struct {
 	{"many_lines", "line_count", "split", 5_000, 0.10},
 }
 
-// judge computes score and verdict:
-//
-//	score = sum over families of weight * min(1.5, 1 + 0.25 * (findings - 1))
-//	        + the weights of the size rules that hold, kept within 0 and 1
-//
-// A confirmed credential makes the verdict high whatever the score.
+// judge lists the limits of size that a text exceeds, and computes score and verdict.
 func (s *Scanner) judge(r *Report) {
 	size := 0.0
 	r.Size = []SizeHit{}
@@ -68,37 +62,8 @@ func (s *Scanner) judge(r *Report) {
 		}
 		r.Size = append(r.Size, SizeHit{Pattern: rule.pattern, Value: value, Threshold: rule.over, Action: rule.action, Key: rule.key})
 	}
-	r.Score = round4(math.Min(1, s.sum(&r.tally, allOf)+size))
-	r.Verdict = s.verdict(r.Score)
-	if r.tally.Confirmed {
-		r.Verdict = VerdictHigh
-	}
+	r.Score, r.Verdict = s.judged(&r.tally, false, size)
 }
-
-func (s *Scanner) verdict(score float64) string {
-	switch {
-	case score >= s.high:
-		return VerdictHigh
-	case score >= s.medium:
-		return VerdictMedium
-	case score >= s.low:
-		return VerdictLow
-	}
-	return VerdictSafe
-}
-
-// sum is what findings add to a score, counted by number.
-func (s *Scanner) sum(t *Tally, number func(familyCount) int) float64 {
-	sum := 0.0
-	for _, f := range t.families {
-		if n := number(f); n > 0 {
-			sum += s.weights[f.family] * math.Min(1.5, 1+0.25*float64(n-1))
-		}
-	}
-	return sum
-}
-
-func round4(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
 // VerdictRank orders verdicts.
 func VerdictRank(v string) int {

@@ -1,6 +1,9 @@
 package scan
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Tally counts findings without keeping them. Its zero value has none.
 type Tally struct {
@@ -57,11 +60,11 @@ func (r *Report) Families() []string { return r.tally.Families() }
 
 // VerdictOf is the score and the verdict of what was counted alone, without
 // the size of the text.
-func (s *Scanner) VerdictOf(t *Tally) (float64, string) { return s.judged(t, allOf) }
+func (s *Scanner) VerdictOf(t *Tally) (float64, string) { return s.judged(t, false, 0) }
 
 // GateVerdict is the score and the verdict on which the gate decides: those of
 // VerdictOf without the findings of confidence Info, which never refuse.
-func (s *Scanner) GateVerdict(t *Tally) (float64, string) { return s.judged(t, firmOf) }
+func (s *Scanner) GateVerdict(t *Tally) (float64, string) { return s.judged(t, true, 0) }
 
 // ContentVerdict is the verdict of what was found alone, without the size.
 func (s *Scanner) ContentVerdict(r *Report) string {
@@ -69,13 +72,32 @@ func (s *Scanner) ContentVerdict(r *Report) string {
 	return verdict
 }
 
-func allOf(f familyCount) int  { return f.all }
-func firmOf(f familyCount) int { return f.firm }
-
-func (s *Scanner) judged(t *Tally, number func(familyCount) int) (float64, string) {
-	score := round4(min(1, s.sum(t, number)))
-	if t.Confirmed {
-		return score, VerdictHigh
+// judged is the score and the verdict of what was counted, or only of what is firm,
+// and of the size:
+//
+//	score = sum over families of weight * min(1.5, 1 + 0.25 * (findings - 1))
+//	        + the weights of the size rules that hold, kept within 0 and 1
+//
+// A confirmed credential makes the verdict high whatever the score.
+func (s *Scanner) judged(t *Tally, firm bool, size float64) (score float64, verdict string) {
+	sum := 0.0
+	for _, f := range t.families {
+		n := f.all
+		if firm {
+			n = f.firm
+		}
+		if n > 0 {
+			sum += s.weights[f.family] * min(1.5, 1+0.25*float64(n-1))
+		}
 	}
-	return score, s.verdict(score)
+	score = math.Round(min(1, sum+size)*1e4) / 1e4
+	switch {
+	case t.Confirmed || score >= s.high:
+		return score, VerdictHigh
+	case score >= s.medium:
+		return score, VerdictMedium
+	case score >= s.low:
+		return score, VerdictLow
+	}
+	return score, VerdictSafe
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
 )
 
 var (
@@ -37,7 +39,8 @@ func decode(format string, content []byte) (t *text, readable bool) {
 		if singleByte(name) {
 			// The meaning of the upper 128 bytes does not affect the syntax, so Latin-1
 			// serves for all of these encodings.
-			return &text{src: fromLatin1(src)}, true
+			src, _ = charmap.ISO8859_1.NewDecoder().Bytes(src) // which cannot fail
+			return &text{src: src}, true
 		}
 		t.warnAt(0, "the text declares the encoding %s, so its syntax was not checked", name)
 		t.src = nil
@@ -92,12 +95,4 @@ func declaredEncoding(format string, src []byte) string {
 func singleByte(name string) bool {
 	prefixes := []string{"latin", "iso-8859", "iso8859", "cp125", "cp437", "cp85", "windows-125", "koi8", "ansinew", "ibm8", "applemac", "mac"}
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
-
-func fromLatin1(src []byte) []byte {
-	out := make([]byte, 0, len(src)+len(src)/8)
-	for _, c := range src {
-		out = utf8.AppendRune(out, rune(c))
-	}
-	return out
 }
