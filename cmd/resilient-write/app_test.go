@@ -150,14 +150,14 @@ func TestInterrupt(t *testing.T) {
 		{"waiting", []string{"write", "a.txt", "--mode", "overwrite", "--gate", "off"}, true},
 		{"waiting, not streamed", []string{"redact"}, true},
 		{"waiting, as an argument", []string{"tx", "-"}, true},
+		{"waiting for a secret", []string{"erase"}, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			shell{t: t, dir: dir, in: "old\n"}.ok("write", "a.txt")
 			cmd := exec.Command(bin, append(row.args, "--root", dir)...)
-			in, err := cmd.StdinPipe()
-			noErr(t, err)
+			in := must(cmd.StdinPipe())(t)
 			var said bytes.Buffer
 			cmd.Stdout = &said
 			noErr(t, cmd.Start())
@@ -165,16 +165,8 @@ func TestInterrupt(t *testing.T) {
 			if row.dries {
 				time.Sleep(200 * time.Millisecond)
 			}
-			cmd.Process.Signal(syscall.SIGINT)
-			done := make(chan error, 1)
-			go func() { done <- cmd.Wait() }()
-			select {
-			case err = <-done:
-			case <-time.After(time.Minute):
-				cmd.Process.Kill()
-				t.Fatal("Ctrl-C did not end it")
-			}
-			expect(t, err != nil && strings.Contains(said.String(), "canceled"), "%v: %s", err, said.String())
+			code := interrupted(t, cmd)
+			expect(t, code == rw.CodePrecondition && strings.Contains(said.String(), "canceled"), "code %d: %s", code, said.String())
 			got, _ := os.ReadFile(filepath.Join(dir, "a.txt"))
 			expect(t, string(got) == "old\n", "the file holds %d bytes", len(got))
 			r := (shell{t: t, dir: dir}).ok("check")

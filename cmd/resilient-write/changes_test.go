@@ -170,8 +170,7 @@ func TestGroupsBeyondTheDescriptors(t *testing.T) {
 	a.rw("changes", "--call", "c1")
 	out, err := exec.Command("sh", "-c", "ulimit -n 100; exec "+build(t)+" undo --group c1 --root "+a.dir).CombinedOutput()
 	expect(t, err == nil, "%v: %.500s", err, out)
-	diff := differing(before, a.files())
-	expect(t, len(diff) == 0, "not undone: %q", diff)
+	equal(t, cmp.Diff(before, a.files()), "", "not undone")
 }
 
 // TestScanOfHostileTree: entries that are neither regular files nor links,
@@ -320,8 +319,7 @@ func TestTwoScansAtOnce(t *testing.T) {
 	for _, g := range slices.Backward(reply["groups"].([]any)) {
 		a.rw("undo", "--group", g.(map[string]any)["group"].(string))
 	}
-	diff := differing(before, a.files())
-	require(t, len(diff) == 0, "%v", diff)
+	mustEqual(t, cmp.Diff(before, a.files()), "")
 }
 
 // TestCaptureRecordsWhatHappens: without hooks, changes in files, in new, nested
@@ -358,8 +356,7 @@ func TestCaptureRecordsWhatHappens(t *testing.T) {
 	for _, g := range slices.Backward(a.groups()) {
 		a.rw("undo", "--group", g["group"].(string))
 	}
-	diff = differing(before, a.files())
-	expect(t, len(diff) == 0, "not undone: %q", diff)
+	equal(t, cmp.Diff(before, a.files()), "", "not undone")
 	a.rw("check")
 }
 
@@ -390,7 +387,6 @@ func TestCaptureBesideHooks(t *testing.T) {
 		expect(t, fmt.Sprint(g["calls"]) == "[t1]" && g["command"] == "make", "%v", g)
 	}
 	a.rw("undo", "--group", "t1")
-	diff := differing(before, a.files())
-	expect(t, len(diff) == 0, "not undone: %q", diff)
+	equal(t, cmp.Diff(before, a.files()), "", "not undone")
 	testbed.Contains(t, fmt.Sprint(a.rw("status")["capture"]), "host:watch")
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -43,6 +41,16 @@ func (s shell) process(args ...string) *exec.Cmd {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), "RW_TEST_COMMAND="+strings.Join(append(args, "--root", s.dir), "\n"))
 	return cmd
+}
+
+// interrupted sends Ctrl-C to a command, waits for its end and returns its code.
+func interrupted(t *testing.T, cmd *exec.Cmd) rw.Code {
+	t.Helper()
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	require(t, late.Stop(), "Ctrl-C did not end it")
+	return rw.Code(cmd.ProcessState.ExitCode())
 }
 
 // clean checks that check finds no problem.
@@ -105,16 +113,7 @@ func TestUpkeepInterrupted(t *testing.T) {
 				lines := bufio.NewReader(events.r)
 				lines.ReadString('\n') // it has begun, and listens to signals
 				time.Sleep(wait)
-				cmd.Process.Signal(os.Interrupt)
-				done := make(chan error, 1)
-				go func() { done <- cmd.Wait() }()
-				select {
-				case <-done:
-				case <-time.After(time.Minute):
-					cmd.Process.Kill()
-					t.Fatal("Ctrl-C did not end it")
-				}
-				code := rw.Code(cmd.ProcessState.ExitCode())
+				code := interrupted(t, cmd)
 				require(t, code == rw.CodeOK || code == rw.CodePrecondition, "%v: code %d", wait, code)
 				events.r.Close()
 				s.clean()
@@ -211,31 +210,4 @@ func TestEraseStripsOneNewline(t *testing.T) {
 	s := leaky(t)
 	r := s.with(leakedSecret + "\n\n\n").ok("erase")
 	expect(t, r.doc["status"] == "unchanged" && len(holders(t, s.dir, leakedSecret)) != 0, "a secret with a newline in it was found: %s", r.out)
-}
-
-// TestEraseWhileWaitingForTheSecret: Ctrl-C ends the wait, in a pipe too, and
-// nothing was changed.
-func TestEraseWhileWaitingForTheSecret(t *testing.T) {
-	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
-	s := leaky(t)
-	held := pipe(t)
-	defer held.all()
-	cmd := s.process("erase", "--progress-fd", "3")
-	cmd.Stdin = held.r
-	events := pipe(t)
-	cmd.ExtraFiles = []*os.File{events.w}
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	noErr(t, cmd.Start())
-	events.w.Close()
-	events.r.Read(make([]byte, 1)) // it handles signals now
-	held.w.WriteString(leakedSecret[:5])
-	cmd.Process.Signal(os.Interrupt)
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	context.AfterFunc(ctx, func() { cmd.Process.Kill() })
-	err := cmd.Wait()
-	expect(t, err != nil && cmd.ProcessState.ExitCode() == int(rw.CodePrecondition) && strings.Contains(out.String(), "canceled"), "%v: %s", err, out.String())
-	expect(t, len(holders(t, s.dir, leakedSecret)) != 0, "it was erased")
-	s.clean()
 }

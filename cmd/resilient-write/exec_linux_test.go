@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -48,6 +49,18 @@ func (s *sandboxed) command(args ...string) *exec.Cmd {
 	cmd := s.process(append([]string{"exec"}, args...)...)
 	cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+s.state)
 	return cmd
+}
+
+// begin starts a script in exec, in a process group of its own, and returns when it has
+// printed ready.
+func (s *sandboxed) begin(script string) (cmd *exec.Cmd, in io.WriteCloser, out io.Reader, errs *bytes.Buffer) {
+	s.t.Helper()
+	cmd, errs = s.command("--", "sh", "-ec", script), &bytes.Buffer{}
+	cmd.Dir, cmd.Stderr, cmd.SysProcAttr = filepath.Join(s.dir, "src"), errs, &syscall.SysProcAttr{Setpgid: true}
+	in, out = must(cmd.StdinPipe())(s.t), must(cmd.StdoutPipe())(s.t)
+	noErr(s.t, cmd.Start())
+	until(s.t, out, "ready\n")
+	return cmd, in, out, errs
 }
 
 // exec runs the command with its flags; run runs a script, flags before it.
@@ -112,9 +125,7 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 	r := s.run(script)
 	require(t, r.code == 0 && strings.Contains(r.errs, "in row 1"), "code %d: %s", r.code, r.errs)
 	plain.sh(script)
-	if got, want := s.tree(), plain.tree(); got != want {
-		t.Errorf("with exec:\n%s\nwithout:\n%s", got, want)
-	}
+	equal(t, s.tree(), plain.tree(), "with exec and without")
 	expect(t, strings.Contains(r.errs, "2 files that git ignores"), "%s", r.errs)
 	left := s.left()
 	expect(t, len(left) == 0, "views remain: %q", left)
@@ -122,7 +133,7 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 	expect(t, len(doc["versions"].([]any)) >= 1 && strings.Contains(fmt.Sprint(doc), "src/deep/c.txt"), "history does not follow the move: %v", doc)
 	s.rw("undo")
 	s.sh(`rm -r node_modules`) // files without versions
-	equal(t, s.tree(), before, "undone: before")
+	equal(t, s.tree(), before, "undone")
 	s.clean()
 }
 
@@ -131,18 +142,12 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 func TestExecIsPrivate(t *testing.T) {
 	s := newSandboxed(t)
 	before := s.tree()
-	cmd := s.command("--", "sh", "-ec", "echo changed > b.txt; rm a.txt; pwd; echo ready; read line; cat b.txt; echo $line > a.txt")
-	cmd.Dir = filepath.Join(s.dir, "src")
-	in, _ := cmd.StdinPipe()
-	out, _ := cmd.StdoutPipe()
-	cmd.Stderr = os.Stderr
-	noErr(t, cmd.Start())
-	equal(t, until(t, out, "ready\n"), cmd.Dir+"\nready\n")
+	cmd, in, out, errs := s.begin("echo changed > b.txt; rm a.txt; echo ready; read line; cat b.txt; pwd; echo $line > a.txt")
 	equal(t, s.tree(), before, "seen before the end")
 	fmt.Fprintln(in, "the end")
 	in.Close()
-	equal(t, until(t, out, "changed\n"), "changed\n")
-	noErr(t, cmd.Wait())
+	equal(t, until(t, out, cmd.Dir+"\n"), "changed\n"+cmd.Dir+"\n")
+	noErr(t, cmd.Wait(), errs)
 	testbed.Holds(t, filepath.Join(s.dir, "src", "a.txt"), "the end\n")
 }
 
@@ -173,13 +178,7 @@ func TestExecConflict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSandboxed(t)
-			cmd := s.command("--", "sh", "-ec", c.script+"; echo ready; cat > /dev/null")
-			in, _ := cmd.StdinPipe()
-			out, _ := cmd.StdoutPipe()
-			var errs bytes.Buffer
-			cmd.Stderr = &errs
-			noErr(t, cmd.Start())
-			until(t, out, "ready\n")
+			cmd, in, _, errs := s.begin("cd ..; " + c.script + "; echo ready; cat > /dev/null")
 			s.write(c.file, "a person's\n")
 			before := s.tree()
 			in.Close()
@@ -233,10 +232,7 @@ func TestExecMany(t *testing.T) {
 func TestExecKilled(t *testing.T) {
 	s := newSandboxed(t)
 	before := s.tree()
-	cmd := s.command("--", "sh", "-ec", "echo changed > src/b.txt; (trap '' TERM HUP; setsid sleep 12345.678) & echo ready; sleep 12345.678")
-	out, _ := cmd.StdoutPipe()
-	noErr(t, cmd.Start())
-	until(t, out, "ready\n")
+	cmd, _, out, _ := s.begin("echo changed > b.txt; (trap '' TERM HUP; setsid sleep 12345.678) & echo ready; sleep 12345.678")
 	cmd.Process.Kill()
 	var rest [1]byte
 	if _, err := out.Read(rest[:]); err == nil { // it ends when the last process of the command does
@@ -331,11 +327,7 @@ func TestExecEndsBackground(t *testing.T) {
 func TestExecInterrupted(t *testing.T) {
 	s := newSandboxed(t)
 	before := s.tree()
-	cmd := s.command("--", "sh", "-ec", "echo x > new; echo ready; sleep 600")
-	out, _ := cmd.StdoutPipe()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	noErr(t, cmd.Start())
-	until(t, out, "ready\n")
+	cmd, _, _, _ := s.begin("echo x > new; echo ready; sleep 600")
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 	err := cmd.Wait()
 	var ended *exec.ExitError

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -77,19 +79,17 @@ func (a *surroundings) groups() (list []map[string]any) {
 // events before and after it is listed under its call and undone byte for byte.
 func TestHookRecordsShellCommands(t *testing.T) {
 	line := "sed -i s/one/1/ a.txt; rm gone.txt; printf new > new.txt; chmod +x b.txt"
-	for host, event := range map[string]func(a *surroundings, after bool) map[string]any{
-		"claude-code": func(a *surroundings, after bool) map[string]any {
-			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "toolu_1", map[string]any{"command": line})
-		},
-		"claude": func(a *surroundings, after bool) map[string]any {
-			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "toolu_1", map[string]any{"command": line})
-		},
-		"codex": func(a *surroundings, after bool) map[string]any {
-			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "call_1", map[string]any{"command": line})
-		},
-		"qwen": func(a *surroundings, after bool) map[string]any { // a command that failed
-			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUseFailure"}[after], "run_shell_command", "q1", map[string]any{"command": line})
-		},
+	type event = func(a *surroundings, after bool) map[string]any
+	claude := func(tool, call, ended string) event {
+		return func(a *surroundings, after bool) map[string]any {
+			return a.claude(map[bool]string{false: "PreToolUse", true: ended}[after], tool, call, map[string]any{"command": line})
+		}
+	}
+	for host, event := range map[string]event{
+		"claude-code": claude("Bash", "toolu_1", "PostToolUse"),
+		"claude":      claude("Bash", "toolu_1", "PostToolUse"),
+		"codex":       claude("Bash", "call_1", "PostToolUse"),
+		"qwen":        claude("run_shell_command", "q1", "PostToolUseFailure"), // a command that failed
 		"gemini": func(a *surroundings, after bool) map[string]any {
 			return map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": map[bool]string{false: "BeforeTool", true: "AfterTool"}[after],
 				"tool_name": "run_shell_command", "tool_input": map[string]any{"command": line}}
@@ -126,11 +126,9 @@ func TestHookRecordsShellCommands(t *testing.T) {
 			calls := groups[0]["calls"].([]any)
 			mustEqual(t, len(calls), 1)
 			a.rw("undo", "--group", calls[0].(string))
-			d := differing(before, a.files())
-			expect(t, len(d) == 0, "not undone: %q", d)
+			equal(t, cmp.Diff(before, a.files()), "", "not undone")
 			a.rw("undo")
-			d = differing(after, a.files())
-			expect(t, len(d) == 0, "not redone: %q", d)
+			equal(t, cmp.Diff(after, a.files()), "", "not redone")
 		})
 	}
 }

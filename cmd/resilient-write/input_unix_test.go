@@ -62,14 +62,10 @@ func TestInterruptWhileANamedInputWaits(t *testing.T) {
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		noErr(t, cmd.Start())
-		late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		w := writerOf(t, name)
-		cmd.Process.Signal(os.Interrupt)
-		cmd.Wait()
-		late.Stop()
+		code := interrupted(t, cmd)
 		w.Close()
-		code := cmd.ProcessState.ExitCode()
-		expect(t, code == int(rw.CodePrecondition) && strings.Contains(errs.String(), "canceled"), "%s: code %d: %s", line, code, errs.String())
+		expect(t, code == rw.CodePrecondition && strings.Contains(errs.String(), "canceled"), "%s: code %d: %s", line, code, errs.String())
 	}
 	names, _ := os.ReadDir(s.dir)
 	expect(t, len(names) == 2, "left %v", names)
@@ -92,16 +88,14 @@ func TestInterruptWithoutReader(t *testing.T) {
 		cmd := s.process(append(strings.Fields(line), "--result-out", file)...)
 		cmd.Stdout = held.w
 		noErr(t, cmd.Start())
-		late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		held.r.Read(make([]byte, 1)) // the command writes, and only this byte is read
-		cmd.Process.Signal(os.Interrupt)
-		cmd.Wait()
-		late.Stop()
+		ended := interrupted(t, cmd)
 		held.w.Close()
 		held.r.Close()
 		got := s.resultIn(file)
-		expect(t, cmd.ProcessState.ExitCode() == int(code) && got.Code == code, "%s: %v: %.200s", line, cmd.ProcessState, got.Reply)
+		expect(t, ended == code && got.Code == code, "%s: code %d: %.200s", line, ended, got.Reply)
 	}
+	s.clean()
 }
 
 // TestOpeningAPipeCanBeCalledOff: opening a pipe without a writer can be

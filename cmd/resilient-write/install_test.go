@@ -49,7 +49,7 @@ var configurations = map[string]configuration{
 	"Claude Desktop":                        {servers: []string{"mcpServers"}, local: "command args env", whole: true},
 	"Cursor":                                {servers: []string{"mcpServers"}, local: "type command args env envFile", remote: "url headers", token: "Bearer ${env:RW_TOKEN}", replace: []string{"${workspaceFolder}"}},
 	"VS Code":                               {servers: []string{"servers"}, local: "type command args env envFile", remote: "type url headers", token: "Bearer ${input:resilient-write-token}", replace: []string{"${workspaceFolder}"}},
-	"Codex CLI":                             {servers: []string{"mcp_servers"}, local: "command args env env_vars cwd startup_timeout_sec tool_timeout_sec enabled_tools default_tools_approval_mode", remote: "url bearer_token_env_var tool_timeout_sec", token: "RW_TOKEN"},
+	"Codex CLI":                             {servers: []string{"mcp_servers"}, local: "command args env env_vars cwd startup_timeout_sec tool_timeout_sec enabled_tools default_tools_approval_mode", remote: "url bearer_token_env_var tool_timeout_sec", token: "Bearer ${RW_TOKEN}"},
 	"Gemini CLI":                            {servers: []string{"mcpServers"}, local: "command args env cwd timeout trust includeTools excludeTools", remote: "httpUrl headers timeout", token: "Bearer ${RW_TOKEN}"},
 	"Qwen Code":                             {servers: []string{"mcpServers"}, local: "command args env cwd timeout trust alwaysLoadTools"},
 	"Cline CLI":                             {servers: []string{"mcpServers"}, local: "command args env timeout autoApprove"},
@@ -121,62 +121,39 @@ func TestInstallBlocksAreTheTable(t *testing.T) {
 // read returns the only server of a configuration.
 func (c configuration) read(t *testing.T, f fence) entry {
 	t.Helper()
-	doc := decode(t, f)
-	var servers map[string]any
+	doc, file := decode(t, f), clients.Client{Format: clients.Format(f.lang)}
+	var at map[string]any
 	for _, way := range c.servers {
-		at, ok := any(doc), true
-		for _, key := range strings.Split(way, ".") {
-			if at, ok = at.(map[string]any)[key]; !ok {
-				break
+		if at == nil {
+			file.At, at = strings.Split(way, "."), doc
+			for _, key := range file.At {
+				at = members(at[key])
 			}
 		}
-		if servers, ok = at.(map[string]any); ok {
-			break
-		}
 	}
-	mustEqual(t, len(servers), 1, f, ": not one server under ", c.servers)
-	for name, v := range servers {
+	mustEqual(t, len(at), 1, f, ": not one server under ", file.At)
+	servers := must(file.Entries(f.text))(t, f)
+	mustEqual(t, len(servers), 1, f, ": another program")
+	for name, e := range servers {
 		expect(t, regexp.MustCompile(`^[a-zA-Z0-9-]{1,32}$`).MatchString(name), "%v: not every client takes the key %q", f, name)
-		return c.entry(t, f, v.(map[string]any))
+		known := c.local
+		if e.URL != "" {
+			known = c.remote
+		}
+		for key := range members(at[name]) {
+			expect(t, slices.Contains(strings.Fields(known), key), "%v: the client knows no field %q here", f, key)
+		}
+		return c.entry(t, f, e)
 	}
 	return entry{}
 }
 
-func (c configuration) entry(t *testing.T, f fence, fields map[string]any) entry {
+func (c configuration) entry(t *testing.T, f fence, read clients.Entry) entry {
 	t.Helper()
-	e := entry{from: f.String(), env: map[string]string{}}
-	known := c.local
-	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
-		if url, ok := fields[key].(string); ok {
-			e.url, known = url, c.remote
-		}
-	}
-	for key := range fields {
-		expect(t, slices.Contains(strings.Fields(known), key), "%v: the client knows no field %q here", f, key)
-	}
-	switch command := fields["command"].(type) {
-	case string:
-		e.command = append(e.command, command)
-		args, _ := fields["args"].([]any)
-		for _, arg := range args {
-			e.command = append(e.command, arg.(string))
-		}
-	case []any: // program and arguments in one
-		for _, arg := range command {
-			e.command = append(e.command, arg.(string))
-		}
-	}
-	for _, key := range []string{"env", "environment"} {
-		for name, value := range members(fields[key]) {
-			e.env[name] = value.(string)
-		}
-	}
+	e := entry{from: f.String(), command: read.Command, env: read.Env, url: read.URL}
 	if e.url != "" {
-		e.token, _ = members(fields["headers"])["Authorization"].(string)
-		if name, ok := fields["bearer_token_env_var"].(string); ok {
-			e.token = name
-		}
-		expect(t, e.token == c.token && c.token != "", "%v: the token is %q, this client writes it %q", f, e.token, c.token)
+		token := read.Headers["Authorization"]
+		expect(t, token == c.token && c.token != "", "%v: the token is %q, this client writes it %q", f, token, c.token)
 		return e
 	}
 	require(t, len(e.command) != 0, "%v: neither a command nor an address", f)
@@ -347,30 +324,6 @@ func list(t *testing.T, tier string) (tools, size int) {
 	}
 	t.Fatal("no list")
 	return 0, 0
-}
-
-// TestTwoClientsOfOneDirectory: as the page says, two clients can share a
-// directory. Of two that create one file one succeeds, and each sees what the
-// other wrote.
-func TestTwoClientsOfOneDirectory(t *testing.T) {
-	dir := t.TempDir()
-	clients := []*client.Client{connect(t, dir), connect(t, dir)}
-	won := make(chan bool, len(clients))
-	for i, c := range clients {
-		go func() {
-			var req mcp.CallToolRequest
-			req.Params.Name, req.Params.Arguments = "rw_safe_write", args{"path": "one.txt", "content": fmt.Sprint(i)}
-			res, err := c.CallTool(context.Background(), req)
-			won <- err == nil && !res.IsError
-		}()
-	}
-	if first, second := <-won, <-won; first == second {
-		t.Errorf("both: %v", first)
-	}
-	for _, c := range clients {
-		tail := callTool(t, c, "rw_journal_tail", args{})
-		expect(t, len(tail["entries"].([]any)) == 1, "%v", tail)
-	}
 }
 
 // TestInstallVariablesAreRead: the program knows each variable and flag of the

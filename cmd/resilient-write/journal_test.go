@@ -61,28 +61,6 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	expect(t, strings.Contains(r.out, "exported 1 rows, "), "%q", r.out)
 }
 
-// TestExportToAReaderThatStopped: Ctrl-C ends the export, although no process
-// reads the bytes.
-func TestExportToAReaderThatStopped(t *testing.T) {
-	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
-	s := newShell(t)
-	grown(t, s.dir, 250) // more than a pipe holds
-	held := pipe(t)
-	defer held.all()
-	cmd := s.process("journal", "export", "--progress-fd", "3")
-	events := pipe(t)
-	cmd.Stdout, cmd.ExtraFiles = held.w, []*os.File{events.w}
-	noErr(t, cmd.Start())
-	events.w.Close()
-	events.r.Read(make([]byte, 1))
-	cmd.Process.Signal(os.Interrupt)
-	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-	defer late.Stop()
-	cmd.Wait()
-	equal(t, cmd.ProcessState.ExitCode(), int(rw.CodePrecondition), "code")
-	s.clean()
-}
-
 // TestRowsInTheArchive: the output names the rows that a cursor no longer
 // reaches.
 func TestRowsInTheArchive(t *testing.T) {
