@@ -1,54 +1,44 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-const want = `the host prepares the workspace
-  CHANGES.md has 10 bytes
-  CHANGES.md was there, and stays
-the model is offered
-  rw_safe_write  needs path, content
-  rw_edit        needs path, edits
-  rw_read        needs path
-  rw_undo        needs nothing
-  rw_redact      needs nothing
-the model wants to add a line to a file that it has not read
-  rw_safe_write → stale_precondition: file_already_exists, suggested action ask_user, effect none
-  rw_read → 10 bytes of CHANGES.md
-  rw_safe_write → succeeded, CHANGES.md has 38 bytes
-the model wants to write a file with a credential in it
-  rw_safe_write → blocked: risk_blocked, suggested action redact, effect none
-  rw_redact → redacted; what is left is safe
-  rw_safe_write → succeeded, deploy.env has 44 bytes
-the model wants a tool whose name it has got wrong
-  safe_wirte → policy_violation: unknown_tool, did you mean rw_safe_write
-  rw_safe_write → succeeded, notes/today.md has 8 bytes
-the host looks at what was done
-  create     CHANGES.md      by host
-  overwrite  CHANGES.md      by model
-  create     deploy.env      by model
-  create     notes/today.md  by model
-  CHANGES.md      "# Changes\n- the parser takes comments\n"
-  deploy.env      "KEY={AWS-ACCESS-KEY-ID-REDACTED}\nREPLICAS=3\n"
-`
-
-func TestEmbedded(t *testing.T) {
-	var out bytes.Buffer
-	if err := run(&out, t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Error(diff)
-	}
+func Example() {
+	main()
+	// Output:
+	// the host prepares the workspace
+	//   CHANGES.md has 10 bytes
+	//   CHANGES.md was there, and stays
+	// the model is offered
+	//   rw_safe_write  needs path, content
+	//   rw_edit        needs path, edits
+	//   rw_read        needs path
+	//   rw_undo        needs nothing
+	//   rw_redact      needs nothing
+	// the model wants to add a line to a file that it has not read
+	//   rw_safe_write → stale_precondition: file_already_exists, suggested action ask_user, effect none
+	//   rw_read → 10 bytes of CHANGES.md
+	//   rw_safe_write → succeeded, CHANGES.md has 38 bytes
+	// the model wants to write a file with a credential in it
+	//   rw_safe_write → blocked: risk_blocked, suggested action redact, effect none
+	//   rw_redact → redacted; what is left is safe
+	//   rw_safe_write → succeeded, deploy.env has 44 bytes
+	// the model wants a tool whose name it has got wrong
+	//   safe_wirte → policy_violation: unknown_tool, did you mean rw_safe_write
+	//   rw_safe_write → succeeded, notes/today.md has 8 bytes
+	// the host looks at what was done
+	//   create     CHANGES.md      by host
+	//   overwrite  CHANGES.md      by model
+	//   create     deploy.env      by model
+	//   create     notes/today.md  by model
+	//   CHANGES.md      "# Changes\n- the parser takes comments\n"
+	//   deploy.env      "KEY={AWS-ACCESS-KEY-ID-REDACTED}\nREPLICAS=3\n"
 }
 
 // TestHostMayWriteBetween: the host writes the file while the model thinks. The
