@@ -222,13 +222,29 @@ func TestModulesAreListed(t *testing.T) {
 	m := aRelease(t)
 	text := testbed.Must(os.ReadFile(m.file(m.to.name() + ".cdx.json")))(t)
 	bomSchema(t, text)
-	var doc bom
+	type component struct {
+		Type, Name, Version, PURL string
+		Ref                       string `json:"bom-ref"`
+		Hashes                    []struct{ Alg, Content string }
+		Licenses                  []struct{ License struct{ ID string } }
+		Properties                []struct{ Name, Value string }
+	}
+	var doc struct {
+		BOMFormat, SpecVersion string
+		Version                int
+		Metadata               struct{ Component component }
+		Components             []component
+		Dependencies           []struct {
+			Ref       string
+			DependsOn []string
+		}
+	}
 	read(t, text, &doc)
 	own := doc.Metadata.Component
-	if doc.Format != "CycloneDX" || doc.SpecVersion != "1.6" || doc.Version != 1 || own.Type != "application" || own.Version != rw.Version || own.Licenses[0].License.ID != "MIT" {
+	if doc.BOMFormat != "CycloneDX" || doc.SpecVersion != "1.6" || doc.Version != 1 || own.Type != "application" || own.Version != rw.Version || own.Licenses[0].License.ID != "MIT" {
 		t.Errorf("%+v", doc.Metadata)
 	}
-	testbed.Expect(t, own.Hashes[0] == (hash{"SHA-256", digest(m.program)}), "%+v", own.Hashes)
+	testbed.Expect(t, own.Hashes[0].Alg == "SHA-256" && own.Hashes[0].Content == digest(m.program), "%+v", own.Hashes)
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/resilient-write")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	out := testbed.Must(cmd.Output())(t)

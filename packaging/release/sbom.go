@@ -14,90 +14,49 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
-// bom is a list of components in the format CycloneDX 1.6. It has no serial
-// number and no time, so that the same program has the same list.
-type bom struct {
-	Format       string       `json:"bomFormat"`
-	SpecVersion  string       `json:"specVersion"`
-	Version      int          `json:"version"`
-	Metadata     metadata     `json:"metadata"`
-	Components   []component  `json:"components"`
-	Dependencies []dependency `json:"dependencies"`
-}
-
-type metadata struct {
-	Component component `json:"component"`
-}
-
-type component struct {
-	Type       string     `json:"type"`
-	Ref        string     `json:"bom-ref"`
-	Name       string     `json:"name"`
-	Version    string     `json:"version"`
-	PURL       string     `json:"purl"`
-	Hashes     []hash     `json:"hashes,omitempty"`
-	Licenses   []license  `json:"licenses,omitempty"`
-	Properties []property `json:"properties,omitempty"`
-}
-
-type hash struct {
-	Alg     string `json:"alg"`
-	Content string `json:"content"`
-}
-
-type license struct {
-	License struct {
-		ID string `json:"id"`
-	} `json:"license"`
-}
-
-type property struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type dependency struct {
-	Ref       string   `json:"ref"`
-	DependsOn []string `json:"dependsOn"`
-}
+// object is an object of JSON.
+type object map[string]any
 
 // purl returns the package URL of a module.
 func purl(path, version string) string { return "pkg:golang/" + path + "@" + version }
 
 // modules writes the list of the modules in a program, from what the compiler
-// recorded in it.
+// recorded in it, in the format CycloneDX 1.6. It has no serial number and no time, so
+// that the same program has the same list.
 func (r *release) modules(to target, program []byte) error {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		return err
 	}
 	own := purl(info.Main.Path, "v"+rw.Version) + "?goos=" + to.system + "&goarch=" + to.machine + "#cmd/resilient-write"
-	doc := bom{Format: "CycloneDX", SpecVersion: "1.6", Version: 1, Metadata: metadata{component{
-		Type: "application", Ref: own, Name: "resilient-write", Version: rw.Version, PURL: own,
-		Hashes: []hash{{"SHA-256", fmt.Sprintf("%x", sha256.Sum256(program))}}, Licenses: make([]license, 1),
-	}}}
-	doc.Metadata.Component.Licenses[0].License.ID = "MIT"
-	if r.commit != "" {
-		doc.Metadata.Component.Properties = []property{{"vcs:revision", r.commit}}
+	main := object{
+		"type": "application", "bom-ref": own, "name": "resilient-write", "version": rw.Version, "purl": own,
+		"hashes":   []object{{"alg": "SHA-256", "content": fmt.Sprintf("%x", sha256.Sum256(program))}},
+		"licenses": []object{{"license": object{"id": "MIT"}}},
 	}
-	version := strings.TrimPrefix(info.GoVersion, "go")
-	doc.Components = []component{{Type: "library", Name: "std", Version: version, PURL: purl("std", version)}}
+	if r.commit != "" {
+		main["properties"] = []object{{"name": "vcs:revision", "value": r.commit}}
+	}
+	var libraries []object
+	var refs []string
+	add := func(name, version string, properties ...object) {
+		library := object{"type": "library", "bom-ref": purl(name, version), "name": name, "version": version, "purl": purl(name, version)}
+		if properties != nil {
+			library["properties"] = properties
+		}
+		libraries, refs = append(libraries, library), append(refs, purl(name, version))
+	}
+	add("std", strings.TrimPrefix(info.GoVersion, "go"))
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			return fmt.Errorf("%s is replaced; a release has no replaced modules", m.Path)
 		}
-		// The hash is that of a directory, in Go's own form.
-		doc.Components = append(doc.Components, component{Type: "library", Name: m.Path, Version: m.Version, PURL: purl(m.Path, m.Version),
-			Properties: []property{{"golang:sum", m.Sum}}})
+		add(m.Path, m.Version, object{"name": "golang:sum", "value": m.Sum}) // of a directory, in Go's own form
 	}
-	all := dependency{Ref: own}
-	for i := range doc.Components {
-		c := &doc.Components[i]
-		c.Ref = c.PURL
-		all.DependsOn = append(all.DependsOn, c.Ref)
-	}
-	doc.Dependencies = []dependency{all}
-	text, err := jsontext.Encode(doc, "  ")
+	text, err := jsontext.Encode(object{
+		"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "metadata": object{"component": main},
+		"components": libraries, "dependencies": []object{{"ref": own, "dependsOn": refs}},
+	}, "  ")
 	if err != nil {
 		return err
 	}
