@@ -40,21 +40,6 @@ func entries(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// differing lists what two trees do not have in common.
-func differing(a, b map[string]string) (list []string) {
-	for p := range a {
-		if a[p] != b[p] {
-			list = append(list, fmt.Sprintf("%s: %.60q, then %.60q", p, a[p], b[p]))
-		}
-	}
-	for p := range b {
-		if _, ok := a[p]; !ok {
-			list = append(list, fmt.Sprintf("%s: not there, then %.60q", p, b[p]))
-		}
-	}
-	return list
-}
-
 func shell(t *testing.T, dir, script string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
@@ -130,8 +115,7 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 	again, err := s.Scan(background, around.ScanRequest{})
 	require(t, err == nil && again.Group == "", "a second scan found %+v %v", again, err)
 	undone := must(s.Undo(background, rw.UndoRequest{Group: "c1"}))(t)
-	list := differing(before, entries(t, dir))
-	expect(t, len(list) == 0, "undone, these differ:\n%s", strings.Join(list, "\n"))
+	equal(t, cmp.Diff(before, entries(t, dir)), "", "undone")
 	again, err = s.Scan(background, around.ScanRequest{})
 	expect(t, err == nil && again.Group == "", "a scan after the undo found %+v %v", again, err)
 	redone(t, s, dir, undone, after)
@@ -141,8 +125,7 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 func redone(t *testing.T, s *rw.Store, dir string, undone rw.UndoResult, after map[string]string) {
 	t.Helper()
 	must(s.Undo(background, rw.UndoRequest{Row: undone.Seq}))(t)
-	list := differing(after, entries(t, dir))
-	expect(t, len(list) == 0, "redone, these differ:\n%s", strings.Join(list, "\n"))
+	equal(t, cmp.Diff(after, entries(t, dir)), "", "redone")
 	check(t, s, true)
 }
 
@@ -229,8 +212,7 @@ func TestLaterEditIsNeverLost(t *testing.T) {
 			fails(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t, c.want)
 			must(s.Scan(background, around.ScanRequest{}))(t)
 			fails(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t, c.want)
-			list := differing(before, entries(t, dir))
-			expect(t, len(list) == 0, "changed:\n%s", strings.Join(list, "\n"))
+			equal(t, cmp.Diff(before, entries(t, dir)), "", "changed")
 		})
 	}
 }
@@ -393,7 +375,7 @@ func TestUndoOfAMoveGivesModesBack(t *testing.T) {
 	for _, want := range []map[string]string{before, after, before} {
 		_, err = s.Undo(background, rw.UndoRequest{})
 		noErr(t, err)
-		length(t, differing(want, entries(t, dir)), 0)
+		equal(t, cmp.Diff(want, entries(t, dir)), "")
 	}
 }
 
@@ -440,12 +422,10 @@ func TestKindsThatAreNotChanged(t *testing.T) {
 			if !errors.Is(err, rw.ErrChangedOutside) || e.Path != "lib" || fmt.Sprint(e.Context["files"]) != "["+c.named+"]" || !strings.Contains(e.Hint, "move them elsewhere or delete them") {
 				t.Fatalf("%v, context %v", err, e.Context)
 			}
-			list := differing(before, entries(t, dir))
-			expect(t, len(list) == 0, "changed:\n%s", strings.Join(list, "\n"))
+			equal(t, cmp.Diff(before, entries(t, dir)), "", "changed")
 			shell(t, dir, c.clear)
 			must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
-			list = differing(want, entries(t, dir))
-			expect(t, len(list) == 0, "undone, these differ:\n%s", strings.Join(list, "\n"))
+			equal(t, cmp.Diff(want, entries(t, dir)), "", "undone")
 		})
 	}
 }
@@ -462,11 +442,9 @@ func TestKindsOfSnapshots(t *testing.T) {
 	must(s.EndCall(background, call))(t)
 	after := entries(t, dir)
 	restored := must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID, Force: true}))(t)
-	list := differing(want, entries(t, dir))
-	expect(t, len(list) == 0, "restored, these differ:\n%s", strings.Join(list, "\n"))
+	equal(t, cmp.Diff(want, entries(t, dir)), "", "restored")
 	must(s.Undo(background, rw.UndoRequest{Row: restored.Seq}))(t)
-	list = differing(after, entries(t, dir))
-	expect(t, len(list) == 0, "undone, these differ:\n%s", strings.Join(list, "\n"))
+	equal(t, cmp.Diff(after, entries(t, dir)), "", "undone")
 	again, err := s.Scan(background, around.ScanRequest{})
 	expect(t, err == nil && again.Group == "", "a scan after the undo found %+v %v", again, err)
 	check(t, s, true)
@@ -499,8 +477,7 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 			}
 			after := entries(t, dir)
 			undone := must(s.Undo(background, rw.UndoRequest{Group: "c"}))(t)
-			list := differing(before, entries(t, dir))
-			expect(t, len(list) == 0, "undone, these differ:\n%s", strings.Join(list, "\n"))
+			equal(t, cmp.Diff(before, entries(t, dir)), "", "undone")
 			redone(t, s, dir, undone, after)
 		})
 	}
@@ -568,7 +545,7 @@ func TestFileMadeAgain(t *testing.T) {
 	shell(t, dir, "rm -r d")
 	found := scan()
 	must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
-	length(t, differing(before, entries(t, dir)), 0)
+	equal(t, cmp.Diff(before, entries(t, dir)), "")
 }
 
 // TestUndoOfSeveralGivesModesBack: a file that was deleted and made again has its old mode
@@ -626,8 +603,8 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 			shell(t, dir, "{ "+c.then+"; } 2>/dev/null || true")
 			after := entries(t, dir)
 			found := scan()
-			if changed := len(differing(before, after)) > 0; changed != (found.Group != "") {
-				t.Errorf("%s, %d: recorded as %q: %v", name, undos, found.Group, differing(before, after))
+			if changed := !maps.Equal(before, after); changed != (found.Group != "") {
+				t.Errorf("%s, %d: recorded as %q: %v", name, undos, found.Group, cmp.Diff(before, after))
 			} else if changed {
 				_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
 				noErr(t, err)
