@@ -262,47 +262,36 @@ func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w ho
 // findingsText describes what the gate found in the changes of a call.
 func findingsText(r around.ScanResult) string {
 	var lines []string
-	more := 0
 	for _, f := range r.Findings {
-		switch {
-		case f.Confidence == "info":
-		case len(lines) == toldFindings:
-			more++
-		default:
+		if f.Confidence != "info" {
 			lines = append(lines, fmt.Sprintf("%s:%d looks like %s (%s)", printable(f.Path), f.Line, f.Pattern, f.Confidence))
 		}
 	}
-	if len(lines) == 0 {
-		return ""
-	}
-	if more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", more))
-	}
-	text := fmt.Sprintf("resilient-write found secrets in files that changed:\n%s\nNothing was reverted.", strings.Join(lines, "\n"))
-	if r.Group != "" {
-		text += " The changes of this call are undone with: resilient-write undo --group " + r.Group
-	}
-	return text
+	return told("resilient-write found secrets in files that changed:", lines, "", " The changes of this call are undone with", r.Group)
 }
 
 // claimedText describes which files the calls changed although another session
 // has claimed them.
 func claimedText(r around.ScanResult) string {
 	var lines []string
-	for i, f := range r.Claimed {
-		if i == toldFindings {
-			lines = append(lines, fmt.Sprintf("and %d more", len(r.Claimed)-i))
-			break
-		}
+	for _, f := range r.Claimed {
 		lines = append(lines, fmt.Sprintf("%s is claimed by session %s until %s", printable(f.Path), printable(f.Session), f.Until.UTC().Format(time.RFC3339)))
 	}
+	return told("\nresilient-write: files that another session has claimed were changed while this call ran:", lines, " Leave them to that session until then.", " Undo", r.Group)
+}
+
+// told returns the lines of an answer, below their heading and above what to do; "" if
+// there are none.
+func told(heading string, lines []string, advice, undo, group string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	text := "\nresilient-write: files that another session has claimed were changed while this call ran:\n" + strings.Join(lines, "\n") +
-		"\nNothing was reverted. Leave them to that session until then."
-	if r.Group != "" {
-		text += " Undo: resilient-write undo --group " + r.Group
+	if more := len(lines) - toldFindings; more > 0 {
+		lines = append(lines[:toldFindings], fmt.Sprintf("and %d more", more))
+	}
+	text := heading + "\n" + strings.Join(lines, "\n") + "\nNothing was reverted." + advice
+	if group != "" {
+		text += undo + ": resilient-write undo --group " + group
 	}
 	return text
 }

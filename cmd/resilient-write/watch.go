@@ -75,6 +75,7 @@ type event struct {
 	Waiting *htmlreport.Waiting `json:"waiting,omitempty"`
 	Running *htmlreport.Call    `json:"running,omitempty"`
 	Text    string              `json:"text,omitempty"`
+	Scan    *around.ScanResult  `json:"scan,omitempty"` // of captured
 }
 
 // poll prints new events, the oldest first.
@@ -108,7 +109,7 @@ func (w *eventWatch) poll(ctx context.Context, s *rw.Store) error {
 		w.last = news[len(news)-1].row
 	}
 	for _, e := range append(list, news...) {
-		if err := w.print(e); err != nil {
+		if err := w.a.event(e); err != nil {
 			return err
 		}
 	}
@@ -142,16 +143,17 @@ func (w *eventWatch) states(o *htmlreport.Overview) (list []event) {
 	return list
 }
 
-func (w *eventWatch) print(e event) error {
+// event prints an event: an object for a program, a line for a person.
+func (a *app) event(e event) error {
 	if e.TS == "" {
 		e.TS = now().UTC().Format(time.RFC3339)
 	}
-	if w.a.json {
+	if a.json {
 		data, err := schema.Encode(e)
 		if err != nil {
 			return err
 		}
-		return w.a.document(data)
+		return a.document(data)
 	}
 	words := []string{e.Text}
 	switch {
@@ -173,8 +175,8 @@ func (w *eventWatch) print(e event) error {
 	if t, err := time.Parse(time.RFC3339Nano, ts); err == nil {
 		ts = t.Local().Format("2006-01-02 15:04:05")
 	}
-	fmt.Fprintf(w.a.out, "%s  %-8s %s\n", printable(ts), e.Event, printable(strings.Join(words, "  ")))
-	return w.a.out.failed()
+	fmt.Fprintf(a.out, "%s  %-8s %s\n", printable(ts), e.Event, printable(strings.Join(words, "  ")))
+	return a.out.failed()
 }
 
 // screenWatch shows the current state on a terminal.
@@ -426,7 +428,7 @@ func (c *capturing) run(ctx context.Context) error {
 			}
 		}
 		if err := c.d.Wait(ctx, captureQuiet, captureLongest, every); err != nil && ctx.Err() == nil {
-			if err := c.say("limited", "the system reports: "+plainError(err), nil); err != nil {
+			if err := c.say("limited", "the system reports: "+plainError(err)); err != nil {
 				return err
 			}
 		}
@@ -439,10 +441,10 @@ func (c *capturing) announce(all, unwatched int) error {
 	begun, blind := c.begun, c.blind
 	c.begun, c.blind = true, unwatched > 0
 	if c.blind && !blind {
-		return c.say("limited", fmt.Sprintf("the system does not watch %d of %d directories; everything is looked at every %v", unwatched, all, captureBlind), nil)
+		return c.say("limited", fmt.Sprintf("the system does not watch %d of %d directories; everything is looked at every %v", unwatched, all, captureBlind))
 	}
 	if !begun {
-		return c.say("capturing", fmt.Sprintf("directories: %d, until it is interrupted", all), nil)
+		return c.say("capturing", fmt.Sprintf("directories: %d, until it is interrupted", all))
 	}
 	return nil
 }
@@ -459,32 +461,15 @@ func (c *capturing) scan(ctx context.Context) (r around.ScanResult, seen bool, e
 		return r, true, err
 	}
 	text := fmt.Sprintf("%d created, %d changed, %d deleted, %d moved, %d with another mode; undo with: resilient-write undo --group %s", r.Created, r.Changed, r.Deleted, r.Moved, r.Modes, r.Group)
-	if err := c.say("captured", text, &r); err != nil {
+	if err := c.a.event(event{Event: "captured", Text: text, Scan: &r}); err != nil {
 		return r, true, err
 	}
 	for _, f := range r.Findings {
-		if err := c.say("finding", fmt.Sprintf("%s:%d looks like %s (%s)", f.Path, f.Line, f.Pattern, f.Confidence), nil); err != nil {
+		if err := c.say("finding", fmt.Sprintf("%s:%d looks like %s (%s)", f.Path, f.Line, f.Pattern, f.Confidence)); err != nil {
 			return r, true, err
 		}
 	}
 	return r, true, nil
 }
 
-// say prints an event, as an object with --json or for a program.
-func (c *capturing) say(name, text string, r *around.ScanResult) error {
-	ts := now().UTC()
-	if c.a.json {
-		data, err := schema.Encode(struct {
-			Event string             `json:"event"`
-			TS    string             `json:"ts"`
-			Text  string             `json:"text"`
-			Scan  *around.ScanResult `json:"scan,omitempty"`
-		}{name, ts.Format(time.RFC3339), text, r})
-		if err != nil {
-			return err
-		}
-		return c.a.document(data)
-	}
-	fmt.Fprintf(c.a.out, "%s  %-9s %s\n", ts.Local().Format("2006-01-02 15:04:05"), name, printable(text))
-	return c.a.out.failed()
-}
+func (c *capturing) say(name, text string) error { return c.a.event(event{Event: name, Text: text}) }

@@ -158,21 +158,8 @@ func (r *reader) members(n *node, depth int) (err error) {
 
 // decoded is the value as encoding/json has it.
 func (n *node) decoded() any {
-	switch n.open {
-	case '{':
-		out := map[string]any{}
-		for _, m := range n.members {
-			out[m.key] = m.decoded()
-		}
-		return out
-	case '[':
-		out := []any{}
-		for _, m := range n.members {
-			out = append(out, m.decoded())
-		}
-		return out
-	}
-	return n.value
+	v, _ := canonical(n.ordered()) // was JSON
+	return v
 }
 
 func (n *node) find(key string) *keyed {
