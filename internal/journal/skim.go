@@ -51,7 +51,8 @@ func (l *Log) skimmed(k *skimmer, line []byte) (*Record, bool) {
 // of any other form to decode, which decides what is a record.
 type skimmer struct {
 	rec  Record
-	b    []byte // the line
+	m    *Mutation // the current one of rec
+	b    []byte    // the line
 	i    int
 	seen [wordSlots]string // the newest words, which most often come again
 
@@ -70,65 +71,76 @@ const (
 	wordSlots
 )
 
-// form is how the value of a field is read.
-type form uint8
-
-const (
-	textForm  form = iota // a string that is not needed
-	numForm               // a number without a sign that is not needed
-	smallForm             // the same, of 32 bits
-	textsForm
-	anyForm
-	otherForm // left to decode
-	seqField
-	tsField
-	kindField
-	writerField
-	settledField
-	refField
-	callerField
-	keyField
-	reasonField
-	levelField
-	manifestField
-	mutsField
-	opField
-	pathField
-	realField
-	bytesField
-	hashField
-	prevField
-	prevBytesField
-	revField
-	prevSeqField
-	payField
-	payBytesField
-	slotField
-	classField
-	objectField
-	importField
-)
-
-// field is one field of a row, in the order in which they are written.
+// field is one field of a row. The tables have the order in which fields are written.
 type field struct {
 	name string
-	form form
+	read func(*skimmer) bool
 }
 
 var recordFields = []field{
-	{"seq", seqField}, {"ts", tsField}, {"kind", kindField}, {"writer", writerField}, {"chain", textForm},
-	{"settled", settledField}, {"commit", textForm}, {"ref", refField}, {"caller", callerField}, {"session", textForm}, {"via", anyForm},
-	{"invocation", textForm}, {"key", keyField}, {"key_hash", textForm}, {"tx", textForm}, {"reason", reasonField},
-	{"policy", textForm}, {"accept_risk", textForm}, {"level", levelField}, {"reply", anyForm}, {"manifest", manifestField}, {"muts", mutsField},
-	{"note", otherForm}, {"group", otherForm},
+	{"seq", func(k *skimmer) bool { return k.number(&k.rec.Seq) }},
+	{"ts", func(k *skimmer) bool { return k.string(&k.rec.TS) }},
+	{"kind", func(k *skimmer) bool { return k.word(wordKind, &k.rec.Kind) }},
+	{"writer", func(k *skimmer) bool { return k.word(wordWriter, &k.rec.Writer) }},
+	{"chain", (*skimmer).skipText},
+	{"settled", func(k *skimmer) bool { return k.number(&k.rec.Settled) }},
+	{"commit", (*skimmer).skipText},
+	{"ref", func(k *skimmer) bool { return k.number(&k.rec.Ref) }},
+	{"caller", func(k *skimmer) bool { return k.word(wordCaller, &k.rec.Caller) }},
+	{"session", (*skimmer).skipText},
+	{"via", (*skimmer).skipAny},
+	{"invocation", (*skimmer).skipText},
+	{"key", func(k *skimmer) bool { return k.string(&k.rec.Key) }},
+	{"key_hash", (*skimmer).skipText},
+	{"tx", (*skimmer).skipText},
+	{"reason", func(k *skimmer) bool { return k.word(wordReason, &k.rec.Reason) }},
+	{"policy", (*skimmer).skipText},
+	{"accept_risk", (*skimmer).skipText},
+	{"level", func(k *skimmer) bool { return k.word(wordLevel, &k.rec.Level) }},
+	{"reply", (*skimmer).skipAny},
+	{"manifest", func(k *skimmer) bool { return k.string(&k.rec.Manifest) }},
+	{"muts", (*skimmer).mutations},
+	{"note", (*skimmer).leave},
+	{"group", (*skimmer).leave},
 }
 
 var mutationFields = []field{
-	{"op", opField}, {"path", pathField}, {"real", realField}, {"from", textForm}, {"sha256", hashField},
-	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm}, {"prev_mode", smallForm},
-	{"rev", revField}, {"prev_seq", prevSeqField}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
-	{"slot", slotField}, {"slot_born", numForm}, {"prev_id", textForm}, {"slot_dir", textForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
-	{"import_id", importField}, {"journal_id", textForm}, {"prev_git", textForm}, {"base", textForm},
+	{"op", func(k *skimmer) bool { return k.word(wordOp, &k.m.Op) }},
+	{"path", func(k *skimmer) bool { return k.string(&k.m.Path) }},
+	{"real", func(k *skimmer) bool { return k.string(&k.m.Real) }},
+	{"from", (*skimmer).skipText},
+	{"sha256", func(k *skimmer) bool {
+		if k.previous {
+			return k.string(&k.m.SHA256)
+		}
+		return k.skipText()
+	}},
+	{"bytes", func(k *skimmer) bool { return k.signed(&k.m.Bytes) }},
+	{"prev_sha256", func(k *skimmer) bool {
+		if k.previous {
+			return k.string(&k.m.PrevSHA256)
+		}
+		return k.presence(&k.m.PrevSHA256)
+	}},
+	{"prev_bytes", func(k *skimmer) bool { return k.signed(&k.m.PrevBytes) }},
+	{"mode", (*skimmer).skipMode},
+	{"prev_mode", (*skimmer).skipMode},
+	{"rev", func(k *skimmer) bool { return k.number(&k.m.Rev) }},
+	{"prev_seq", func(k *skimmer) bool { return k.number(&k.m.PrevSeq) }},
+	{"how", (*skimmer).skipText},
+	{"pay_sha256", func(k *skimmer) bool { return k.presence(&k.m.PaySHA256) }},
+	{"pay_bytes", func(k *skimmer) bool { return k.signed(&k.m.PayBytes) }},
+	{"slot", func(k *skimmer) bool { return k.presence(&k.m.Slot) }},
+	{"slot_born", func(k *skimmer) bool { return k.number(new(uint64)) }},
+	{"prev_id", (*skimmer).skipText},
+	{"slot_dir", (*skimmer).skipText},
+	{"dirs", func(k *skimmer) bool { return k.bracketed('[', ']', k.skipText) }},
+	{"class", func(k *skimmer) bool { return k.word(wordClass, &k.m.Class) }},
+	{"object", func(k *skimmer) bool { return k.string(&k.m.Object) }},
+	{"import_id", func(k *skimmer) bool { return k.string(&k.m.ImportID) }},
+	{"journal_id", (*skimmer).skipText},
+	{"prev_git", (*skimmer).skipText},
+	{"base", (*skimmer).skipText},
 }
 
 // read is decode, limited to the fields that Skim promises.
@@ -144,12 +156,11 @@ func (k *skimmer) read(line []byte) (*Record, bool) {
 func (k *skimmer) skim(line []byte) bool {
 	k.rec = Record{Muts: k.rec.Muts[:0]}
 	k.b, k.i = line, 0
-	ok := k.fields(recordFields, func(f form) bool { return k.recordField(f) })
-	return ok && k.i == len(line) && k.rec.Seq > 0 && k.rec.Seq <= maxSeq && k.rec.Kind != ""
+	return k.fields(recordFields) && k.i == len(line) && k.rec.Seq > 0 && k.rec.Seq <= maxSeq && k.rec.Kind != ""
 }
 
 // fields reads an object whose fields are some of list, in its order.
-func (k *skimmer) fields(list []field, value func(form) bool) bool {
+func (k *skimmer) fields(list []field) bool {
 	if !k.byte('{') {
 		return false
 	}
@@ -161,7 +172,7 @@ func (k *skimmer) fields(list []field, value func(form) bool) bool {
 		for at < len(list) && list[at].name != string(name) {
 			at++
 		}
-		if at == len(list) || !value(list[at].form) {
+		if at == len(list) || !list[at].read(k) {
 			return false
 		}
 		at++
@@ -171,37 +182,6 @@ func (k *skimmer) fields(list []field, value func(form) bool) bool {
 	}
 }
 
-func (k *skimmer) recordField(f form) bool {
-	r := &k.rec
-	switch f {
-	case seqField:
-		return k.number(&r.Seq)
-	case tsField:
-		return k.string(&r.TS)
-	case kindField:
-		return k.word(wordKind, &r.Kind)
-	case writerField:
-		return k.word(wordWriter, &r.Writer)
-	case settledField:
-		return k.number(&r.Settled)
-	case refField:
-		return k.number(&r.Ref)
-	case callerField:
-		return k.word(wordCaller, &r.Caller)
-	case keyField:
-		return k.string(&r.Key)
-	case reasonField:
-		return k.word(wordReason, &r.Reason)
-	case levelField:
-		return k.word(wordLevel, &r.Level)
-	case manifestField:
-		return k.string(&r.Manifest)
-	case mutsField:
-		return k.mutations()
-	}
-	return k.pass(f)
-}
-
 // mutations reads the list of them.
 func (k *skimmer) mutations() bool {
 	if !k.byte('[') {
@@ -209,8 +189,8 @@ func (k *skimmer) mutations() bool {
 	}
 	for {
 		k.rec.Muts = append(k.rec.Muts, Mutation{})
-		m := &k.rec.Muts[len(k.rec.Muts)-1]
-		if !k.fields(mutationFields, func(f form) bool { return k.mutationField(m, f) }) {
+		k.m = &k.rec.Muts[len(k.rec.Muts)-1]
+		if !k.fields(mutationFields) {
 			return false
 		}
 		if !k.byte(',') {
@@ -219,66 +199,20 @@ func (k *skimmer) mutations() bool {
 	}
 }
 
-func (k *skimmer) mutationField(m *Mutation, f form) bool {
-	switch f {
-	case opField:
-		return k.word(wordOp, &m.Op)
-	case pathField:
-		return k.string(&m.Path)
-	case realField:
-		return k.string(&m.Real)
-	case bytesField:
-		return k.signed(&m.Bytes)
-	case hashField:
-		if k.previous {
-			return k.string(&m.SHA256)
-		}
-		return k.pass(textForm)
-	case prevField:
-		if k.previous {
-			return k.string(&m.PrevSHA256)
-		}
-		return k.presence(&m.PrevSHA256)
-	case prevBytesField:
-		return k.signed(&m.PrevBytes)
-	case revField:
-		return k.number(&m.Rev)
-	case prevSeqField:
-		return k.number(&m.PrevSeq)
-	case payField:
-		return k.presence(&m.PaySHA256)
-	case payBytesField:
-		return k.signed(&m.PayBytes)
-	case slotField:
-		return k.presence(&m.Slot)
-	case classField:
-		return k.word(wordClass, &m.Class)
-	case objectField:
-		return k.string(&m.Object)
-	case importField:
-		return k.string(&m.ImportID)
-	}
-	return k.pass(f)
+// leave leaves a row with this field to decode.
+func (k *skimmer) leave() bool { return false }
+
+func (k *skimmer) skipText() bool {
+	_, ok := k.text()
+	return ok
 }
 
-// pass reads a value that is not needed.
-func (k *skimmer) pass(f form) bool {
-	var n uint64
-	switch f {
-	case textForm:
-		_, ok := k.text()
-		return ok
-	case numForm:
-		return k.number(&n)
-	case smallForm:
-		return k.number(&n) && n>>32 == 0
-	case textsForm:
-		return k.list(func() bool { _, ok := k.text(); return ok })
-	case anyForm:
-		return k.any(0)
-	}
-	return false
+func (k *skimmer) skipMode() bool {
+	var mode uint64
+	return k.number(&mode) && mode>>32 == 0
 }
+
+func (k *skimmer) skipAny() bool { return k.any(0) }
 
 // any passes a value of a reply: all but the rarest forms.
 func (k *skimmer) any(depth int) bool {
@@ -287,20 +221,14 @@ func (k *skimmer) any(depth int) bool {
 	case depth > 16 || k.i >= len(k.b):
 		return false
 	case k.b[k.i] == '"':
-		_, ok := k.text()
-		return ok
+		return k.skipText()
 	case k.b[k.i] == '[':
-		return k.list(func() bool { return k.any(depth + 1) })
+		return k.bracketed('[', ']', func() bool { return k.any(depth + 1) })
 	case k.b[k.i] == '{':
-		return k.bracketed('{', '}', func() bool {
-			_, ok := k.text()
-			return ok && k.byte(':') && k.any(depth+1)
-		})
+		return k.bracketed('{', '}', func() bool { return k.skipText() && k.byte(':') && k.any(depth+1) })
 	}
 	return k.literal("true") || k.literal("false") || k.literal("null") || k.number(&n)
 }
-
-func (k *skimmer) list(element func() bool) bool { return k.bracketed('[', ']', element) }
 
 // bracketed reads elements with commas between them.
 func (k *skimmer) bracketed(from, to byte, element func() bool) bool {
