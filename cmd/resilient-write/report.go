@@ -328,9 +328,9 @@ func reasonOf(err error) string { return string(rw.AsError("report", err).Detail
 func (c *collector) files(ctx context.Context, paths []string) error {
 	asked := len(paths) > 0
 	if !asked {
-		paths = c.in.Activity.Hot(reportHot)
-		if len(paths) > 0 {
-			c.leftOut("Versions are shown for at most %d files, those written most often; use --path for others.", reportHot)
+		if paths = c.in.Activity.Hot(reportHot + 1); len(paths) > reportHot {
+			paths = paths[:reportHot]
+			c.leftOut("Versions are shown for the %d files written most often; use --path for others.", reportHot)
 		}
 	}
 	for _, path := range paths {

@@ -296,6 +296,9 @@ func (a *app) showStatus(out statusReply) {
 			a.line("it has lost task %s to another machine", l.LostTask)
 		}
 	}
+	if len(out.Stores) == 0 && len(out.Tasks) == 0 {
+		a.line("the hub has no stores and no tasks")
+	}
 	for _, s := range out.Stores {
 		at, _, _ := strings.Cut(s.At, ".")
 		a.line("store %s  %s  %s  %s", s.Store, s.Label, count(s.Seq, "row"), strings.TrimSuffix(at, "Z")+"Z")

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hub"
 )
 
 // write writes a file through a store.
@@ -95,6 +96,24 @@ func TestCommand(t *testing.T) {
 	}
 	if data, err := os.ReadFile(filepath.Join(two, "a.txt")); err != nil || string(data) != "one\n" {
 		t.Errorf("%v %q", err, data)
+	}
+}
+
+// TestStatusForPeople: status prints a line for each store and task, and one if the hub has none.
+func TestStatusForPeople(t *testing.T) {
+	stores := []hub.Head{{Store: "s", Seq: 1}}
+	for _, c := range []struct {
+		status hub.Status
+		want   string
+	}{
+		{hub.Status{}, "the hub has no stores and no tasks\n"},
+		{hub.Status{Stores: stores}, "store s    1 row  Z\n"},
+	} {
+		var out strings.Builder
+		(&app{out: &out}).showStatus(statusReply{Status: c.status})
+		if out.String() != c.want {
+			t.Errorf("%q, not %q", out.String(), c.want)
+		}
 	}
 }
 
