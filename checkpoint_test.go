@@ -200,9 +200,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		{"accept_risk", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{AcceptRisk: " "}, Data: json.RawMessage("1")}},
 	} {
 		e := refusedState(t, dir, c.what, c.want, calling(s.Checkpoint, c.req))
-		if c.what == "bad YAML" && !strings.Contains(e.Hint, "line ") {
-			t.Errorf("%s: %s", c.what, e.Hint)
-		}
+		expect(t, c.what != "bad YAML" || strings.Contains(e.Hint, "line "), "%s: %s", c.what, e.Hint)
 	}
 	for name, want := range map[string]rw.Detail{"none": rw.ErrCheckpointNotFound, "../journal": rw.ErrInvalidArgument, "": rw.ErrInvalidArgument} {
 		refusedState(t, dir, name, want, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: name}))
@@ -445,9 +443,8 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 		equal(t, as("two", name, "json", json.RawMessage("2")), call.WarnReplacedSession, name, ": the other session")
 		saved(t, s, name, "2")
 		kept := saved(t, s, name+".replaced", string(one.data))
-		if kept.Session != "one" || kept.Format != one.format || kept.TTL != "permanent" || kept.Chunked != (len(one.data) > 1<<20) {
-			t.Errorf("%s: %.300s", name, fmt.Sprintf("%+v", kept))
-		}
+		expect(t, kept.Session == "one" && kept.Format == one.format && kept.TTL == "permanent" && kept.Chunked == (len(one.data) > 1<<20),
+			"%s: %.300s", name, fmt.Sprintf("%+v", kept))
 		equal(t, as("two", name, "json", json.RawMessage("3")), "", name, ": its own")
 		equal(t, as("one", name, "json", json.RawMessage("3")), "", name, ": equal data")
 		equal(t, as("two", name, "json", json.RawMessage("4")), call.WarnReplacedSession, name, ": taken over")
@@ -489,8 +486,8 @@ func TestCheckpointTwoStores(t *testing.T) {
 				if err == nil {
 					var v struct{ By, Again int }
 					expect(t, json.Unmarshal(got.Data, &v) == nil && v.By == v.Again, "mixed: %.80s", got.Data)
-				} else if !errors.Is(err, rw.ErrCheckpointNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
-					t.Errorf("%v (%v) %+v", err, errors.Unwrap(err), rw.AsError("", err).Context)
+				} else {
+					expect(t, errors.Is(err, rw.ErrCheckpointNotFound) || errors.Is(err, rw.ErrRetryExhausted), "%v (%v) %+v", err, errors.Unwrap(err), rw.AsError("", err).Context)
 				}
 				if k%10 == 9 && i == 0 {
 					_, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})

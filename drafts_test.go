@@ -288,9 +288,8 @@ func TestAtMostAHundredDrafts(t *testing.T) {
 	}
 	b := refuse(t, s, "b.txt", awsID(122))
 	list := drafts(t, s)
-	if len(list) != 100 || list[0].DraftRef != b || list[99].DraftRef != refs[1] || len(draftFiles(dir)) != 200 {
-		t.Errorf("%d drafts, oldest %+v", len(list), list[len(list)-1])
-	}
+	expect(t, len(list) == 100 && list[0].DraftRef == b && list[99].DraftRef == refs[1] && len(draftFiles(dir)) == 200,
+		"%d drafts, oldest %+v", len(list), list[len(list)-1])
 	draftFails(t, s, refs[0], rw.ErrDraftNotFound)
 }
 

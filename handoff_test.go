@@ -38,20 +38,12 @@ func anEnvelope(task string, change ...func(*handoff.Envelope)) handoff.Envelope
 
 func handOff(t *testing.T, s *rw.Store, r handoff.WriteRequest) handoff.WriteResult {
 	t.Helper()
-	out, err := s.HandoffWrite(background, r)
-	if err != nil {
-		t.Fatalf("handoff: %v %v (%v)", err, rw.AsError("", err).Context, errors.Unwrap(err))
-	}
-	return out
+	return must(s.HandoffWrite(background, r))(t)
 }
 
 func takeOver(t *testing.T, s *rw.Store, r handoff.ReadRequest) handoff.ReadResult {
 	t.Helper()
-	out, err := s.HandoffRead(background, r)
-	if err != nil {
-		t.Fatalf("read: %v %v (%v)", err, rw.AsError("", err).Context, errors.Unwrap(err))
-	}
-	return out
+	return must(s.HandoffRead(background, r))(t)
 }
 
 // envelopeOf checks that an error is a complete envelope without absolute
@@ -338,9 +330,8 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 	}
 	all := handoffRows(t, s)
 	for i := 1; i < len(all); i += 2 {
-		if all[i].Seq != all[i+1].Seq || all[i].Op != "handoff" || all[i+1].Op != "handoff_archive" || all[i+1].SHA256 != all[i].PrevSHA256 {
-			t.Errorf("not one commit: %+v", all[i:i+2])
-		}
+		expect(t, all[i].Seq == all[i+1].Seq && all[i].Op == "handoff" && all[i+1].Op == "handoff_archive" && all[i+1].SHA256 == all[i].PrevSHA256,
+			"not one commit: %+v", all[i:i+2])
 	}
 	r := takeOver(t, s, handoff.ReadRequest{})
 	expect(t, len(r.Archives) == 3 && r.ArchiveCount == 3, "%v", r.Archives)
@@ -705,9 +696,8 @@ func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, e.Hint)
 			continue
 		}
-		if c.column > 0 && (fmt.Sprint(e.Context["line"]) != "2" || fmt.Sprint(e.Context["column"]) != fmt.Sprint(c.column)) || e.Context["line"] == nil {
-			t.Errorf("%s: %v", name, e.Context)
-		}
+		expect(t, (c.column <= 0 || fmt.Sprint(e.Context["line"]) == "2" && fmt.Sprint(e.Context["column"]) == fmt.Sprint(c.column)) && e.Context["line"] != nil,
+			"%s: %v", name, e.Context)
 		expect(t, !strings.Contains(err.Error()+e.Hint, "summary"), "%s: the text shows content", name)
 		conformsEnvelope(t, e)
 	}
@@ -748,9 +738,7 @@ func TestDocumentedTemplateReads(t *testing.T) {
 		"blanks":    func(s string) string { return strings.Replace(s, "---\n", "--- \t\n", 2) },
 	} {
 		r, err := readByHand(t, s, dir, change(text))
-		if err != nil {
-			t.Fatalf("%s: %v %v", name, err, rw.AsError("", err).Context)
-		}
+		require(t, err == nil, "%s: %v", name, err)
 		e := r.Envelope
 		if e.StartedAt.String() != "2026-11-21T09:00:00Z" || e.UpdatedAt.String() != "2026-11-21T17:30:00Z" || e.Status != handoff.Partial || len(e.Summary) != 79 || len(r.MissingFields) != 0 ||
 			len(e.NextSteps) != 2 || e.Blockers[0] != "The tests of the printer need a license: ask Ben." || e.OpenQuestions == nil || len(e.OpenQuestions) != 0 {
@@ -835,9 +823,7 @@ func TestOlderHandoffsRead(t *testing.T) {
 	got := map[string]handoff.ReadResult{}
 	for name, text := range olderHandoffs {
 		r, err := readByHand(t, s, dir, text)
-		if err != nil {
-			t.Fatalf("%s: %v %v", name, err, rw.AsError("", err).Context)
-		}
+		require(t, err == nil, "%s: %v", name, err)
 		got[name] = r
 	}
 	dump := got["yaml.safe_dump"]

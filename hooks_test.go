@@ -652,9 +652,7 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 		t.Errorf("in %s: %s", e.Stage, text)
 	}
 	nothingStaged(t, s)
-	if rows != 2 || committed(t, s) != 2 {
-		t.Errorf("%d rows before the commit point, %d after the refusal", rows, committed(t, s))
-	}
+	expect(t, rows == 2 && committed(t, s) == 2, "%d rows before the commit point, %d after the refusal", rows, committed(t, s))
 	tx.DryRun = true
 	_, err = s.Tx(background, tx)
 	expect(t, err == nil && calls == 1, "a dry run verifies: %v", err)
@@ -1051,9 +1049,8 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	// Without a connection to the user the refusal says what to do.
 	s = open(t, dir, &rw.Options{Hooks: roles(hook.Permission{})})
 	e = turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.ErrDenied)
-	if !strings.Contains(e.Hint, "may safe_write do this: create z?; this connection cannot ask the user") || !strings.Contains(e.Hint, "ask the user yourself") {
-		t.Errorf("%q", e.Hint)
-	}
+	expect(t, strings.Contains(e.Hint, "may safe_write do this: create z?; this connection cannot ask the user") &&
+		strings.Contains(e.Hint, "ask the user yourself"), "%q", e.Hint)
 }
 
 // TestOpenRefusesNilHooks: a rule that is not there must not seem to hold.
@@ -1261,9 +1258,8 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 		write(t, s, "b.go", fmt.Sprint(i), rw.ModeOverwrite) // another file is no progress with this one
 	}
 	e := turnedDown(t, s, dir, put("a.go", "z", rw.ModeOverwrite), rw.ErrDenied)
-	if e.Context["rule"] != "loop_failing" || e.Action != rw.ActionAskUser || !strings.Contains(e.Hint, "6 calls one after the other failed to change a.go, the last one with old_string_not_found") {
-		t.Errorf("%s %v", e.Hint, e.Context)
-	}
+	expect(t, e.Context["rule"] == "loop_failing" && e.Action == rw.ActionAskUser &&
+		strings.Contains(e.Hint, "6 calls one after the other failed to change a.go, the last one with old_string_not_found"), "%s %v", e.Hint, e.Context)
 	for i := range 6 { // a transaction blames the file that it failed for
 		fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
 			{Op: "write", Path: "b.go", Content: []byte(fmt.Sprint("tx", i)), Mode: rw.ModeOverwrite}, {Op: "delete", Path: "none.go"},
@@ -1315,9 +1311,7 @@ func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 		}
 		e := turnedDown(t, s, dir, put("last", "something else", rw.ModeOverwrite), rw.ErrDenied)
 		expect(t, e.Context["rule"] == rule && e.Code() == rw.CodePolicy && e.Action == rw.ActionAskUser, "%s: %+v", rule, e)
-		if !strings.Contains(e.Hint, "user") && rule != "path_not_allowed" {
-			t.Errorf("%s does not say what to do: %s", rule, e.Hint)
-		}
+		expect(t, strings.Contains(e.Hint, "user") || rule == "path_not_allowed", "%s does not say what to do: %s", rule, e.Hint)
 	}
 }
 

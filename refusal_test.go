@@ -40,21 +40,25 @@ type shot struct {
 
 func (x shot) path(name string) string { return x.dir + name + x.ext }
 
+func (x shot) call() rw.Call {
+	return rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}
+}
+
 func (x shot) write(s *rw.Store, name string, mode rw.WriteMode, content string) error {
 	return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{
 		Path: x.path(name), Content: []byte(content), Mode: mode, Expect: x.expected, Validate: x.validate,
-		Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
+		Call: x.call(),
 	}))
 }
 
 func (x shot) edit(s *rw.Store, edits ...rw.EditOp) error {
 	return errorOf(s.Edit(background, rw.EditRequest{
-		Path: x.path("old"), Edits: edits, Expect: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
+		Path: x.path("old"), Edits: edits, Expect: x.expected, Validate: x.validate, Call: x.call(),
 	}))
 }
 
 func (x shot) tx(s *rw.Store, ops ...rw.TxOp) error {
-	return errorOf(s.Tx(background, rw.TxRequest{Ops: ops, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
+	return errorOf(s.Tx(background, rw.TxRequest{Ops: ops, Validate: x.validate, Call: x.call()}))
 }
 
 // staged begins a transaction, stages operations and commits it.
@@ -64,7 +68,7 @@ func (x shot) staged(s *rw.Store, ops ...rw.TxOp) error {
 		return err
 	}
 	for _, op := range ops {
-		_, serr := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
+		_, serr := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: x.call()})
 		err = errors.Join(err, serr)
 	}
 	_, cerr := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry}, Validate: x.validate})
@@ -74,14 +78,14 @@ func (x shot) staged(s *rw.Store, ops ...rw.TxOp) error {
 
 func (x shot) checkpoint(s *rw.Store, format string, data any) error {
 	raw, _ := json.Marshal(data)
-	return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "state", Format: format, Data: raw, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
+	return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "state", Format: format, Data: raw, Call: x.call()}))
 }
 
 func (x shot) handoff(s *rw.Store, body string, change func(*handoff.Envelope)) error {
 	env := handoff.Envelope{TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []handoff.File{}}
 	change(&env)
 	return errorOf(s.HandoffWrite(background, handoff.WriteRequest{
-		Envelope: env, Body: []byte(body), Path: x.dir + "HANDOFF.md", Archive: true, Expect: x.expected, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
+		Envelope: env, Body: []byte(body), Path: x.dir + "HANDOFF.md", Archive: true, Expect: x.expected, Call: x.call(),
 	}))
 }
 
@@ -97,7 +101,7 @@ func (x shot) compose(s *rw.Store) error {
 	none := ""
 	_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{
 		Session: session, OutputPath: x.path("old"), Separator: &none, Expect: x.expected, Validate: x.validate,
-		Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
+		Call: x.call(),
 	})
 	return errors.Join(all, err)
 }
@@ -107,12 +111,10 @@ var places = map[string]func(s *rw.Store, x shot) error{
 	"create":    func(s *rw.Store, x shot) error { return x.write(s, "new", rw.ModeCreate, x.text) },
 	"overwrite": func(s *rw.Store, x shot) error { return x.write(s, "old", rw.ModeOverwrite, x.text) },
 	"append":    func(s *rw.Store, x shot) error { return x.write(s, "old", rw.ModeAppend, x.text) },
-	"bytes": func(s *rw.Store, x shot) error {
-		return x.write(s, "old", rw.ModeOverwrite, "bytes "+x.text)
-	},
+	"bytes":     func(s *rw.Store, x shot) error { return x.write(s, "old", rw.ModeOverwrite, "bytes "+x.text) },
 	"stream": func(s *rw.Store, x shot) error {
 		return errorOf(s.SafeWriteFrom(background, rw.SafeWriteRequest{
-			Path: x.path("old"), Mode: rw.ModeOverwrite, Expect: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
+			Path: x.path("old"), Mode: rw.ModeOverwrite, Expect: x.expected, Validate: x.validate, Call: x.call(),
 		}, io.MultiReader(strings.NewReader(x.text), &endless{left: 1<<20 + 1})))
 	},
 	"edit new": func(s *rw.Store, x shot) error { return x.edit(s, rw.EditOp{Old: x.old, New: x.text}) },
@@ -138,18 +140,16 @@ var places = map[string]func(s *rw.Store, x shot) error{
 		return x.staged(s, rw.TxOp{Op: "edit", Path: x.path("old"), Edits: []rw.EditOp{{Old: x.text, New: "x"}}})
 	},
 	"chunk write": func(s *rw.Store, x shot) error {
-		return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "w", Index: 1, Content: []byte(x.text), Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
+		return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "w", Index: 1, Content: []byte(x.text), Call: x.call()}))
 	},
 	"chunk append": func(s *rw.Store, x shot) error {
-		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "a", Content: []byte(x.text), Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
+		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "a", Content: []byte(x.text), Call: x.call()}))
 	},
 	"compose":             func(s *rw.Store, x shot) error { return x.compose(s) },
 	"checkpoint":          func(s *rw.Store, x shot) error { return x.checkpoint(s, "json", map[string]any{"log": x.text}) },
 	"checkpoint member":   func(s *rw.Store, x shot) error { return x.checkpoint(s, "json", map[string]any{x.text: []int{1}}) },
 	"checkpoint markdown": func(s *rw.Store, x shot) error { return x.checkpoint(s, "markdown", "# Log\n\n"+x.text) },
-	"handoff body": func(s *rw.Store, x shot) error {
-		return x.handoff(s, x.text, func(*handoff.Envelope) {})
-	},
+	"handoff body":        func(s *rw.Store, x shot) error { return x.handoff(s, x.text, func(*handoff.Envelope) {}) },
 	"handoff summary": func(s *rw.Store, x shot) error {
 		return x.handoff(s, "", func(e *handoff.Envelope) { e.Summary = x.text })
 	},
@@ -420,10 +420,8 @@ func sortedKeys[V any](m map[string]V) []string {
 // into content is put into each of them as well, where it is a credential that
 // its format alone shows.
 var namePlaces = map[string]func(s *rw.Store, x shot) error{
-	"path": func(s *rw.Store, x shot) error { return x.write(s, x.secret, rw.ModeCreate, "harmless\n") },
-	"directory": func(s *rw.Store, x shot) error {
-		return x.write(s, "a/"+x.secret+"/b", rw.ModeCreate, "harmless\n")
-	},
+	"path":      func(s *rw.Store, x shot) error { return x.write(s, x.secret, rw.ModeCreate, "harmless\n") },
+	"directory": func(s *rw.Store, x shot) error { return x.write(s, "a/"+x.secret+"/b", rw.ModeCreate, "harmless\n") },
 	"caller": func(s *rw.Store, x shot) error {
 		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: []byte("x\n"), Call: rw.Call{Caller: "agent " + x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}}))
 	},
@@ -462,7 +460,7 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 	},
 	"compose to": func(s *rw.Store, x shot) error {
 		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "plain", Index: 1, TotalExpected: 1, Content: []byte("harmless\n")})
-		_, cerr := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "plain", OutputPath: x.path(x.secret), Call: rw.Call{DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}})
+		_, cerr := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "plain", OutputPath: x.path(x.secret), Call: x.call()})
 		return errors.Join(err, cerr)
 	},
 	"checkpoint": func(s *rw.Store, x shot) error {
@@ -471,7 +469,7 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 	"handoff": func(s *rw.Store, x shot) error {
 		return errorOf(s.HandoffWrite(background, handoff.WriteRequest{
 			Envelope: handoff.Envelope{TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []handoff.File{}},
-			Path:     x.dir + x.secret + ".md", Call: rw.Call{DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key},
+			Path:     x.dir + x.secret + ".md", Call: x.call(),
 		}))
 	},
 	"label": func(s *rw.Store, x shot) error {

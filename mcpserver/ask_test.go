@@ -189,9 +189,8 @@ func TestHooksAskTheUserOfTheClient(t *testing.T) {
 		equal(t, reasonOf(t, w.result(w.call("rw_safe_write", create("docs/a.txt", "x")))), "ok", "an approved path")
 		res := w.result(w.call("rw_safe_write", create("a.txt", "x")))
 		text := fmt.Sprint(res["structuredContent"])
-		if reasonOf(t, res) != "denied" || res["isError"] != true || !strings.Contains(text, "may safe_write do this: create a.txt?") || !strings.Contains(text, "ask the user yourself") {
-			t.Errorf("capabilities %s: %s", caps, text)
-		}
+		expect(t, reasonOf(t, res) == "denied" && res["isError"] == true && strings.Contains(text, "may safe_write do this: create a.txt?") &&
+			strings.Contains(text, "ask the user yourself"), "capabilities %s: %s", caps, text)
 	}
 	w := connect(t, perm).initialize(`{"elicitation":{}}`)
 	for i, step := range []struct{ answer, want string }{
@@ -512,14 +511,12 @@ func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 			"%v", questions)
 		expect(t, res["structuredContent"] == nil, "%v", res)
 	}
-	if counter.observed != 0 || receipts != 0 || w.rows() != 0 || w.file("a.txt") != "none" {
-		t.Fatalf("observed %d, %d receipts, %d rows", counter.observed, receipts, w.rows())
-	}
+	require(t, counter.observed == 0 && receipts == 0 && w.rows() == 0 && w.file("a.txt") == "none",
+		"observed %d, %d receipts, %d rows", counter.observed, receipts, w.rows())
 	res := w.result(w.call("rw_safe_write", create("a.txt", "x"), answers(state, yes)))
 	require(t, reasonOf(t, res) == "ok" && res["resultType"] == "complete" && w.file("a.txt") == "x", "%v", res)
-	if counter.observed != 1 || receipts != 1 || w.rows() != 1 || counter.asked != 6 {
-		t.Errorf("asked %d, observed %d, %d receipts, %d rows", counter.asked, counter.observed, receipts, w.rows())
-	}
+	expect(t, counter.observed == 1 && receipts == 1 && w.rows() == 1 && counter.asked == 6,
+		"asked %d, observed %d, %d receipts, %d rows", counter.asked, counter.observed, receipts, w.rows())
 }
 
 // TestAnAnswerIsOneToItsQuestionOnly: whatever else an answer is sent with,

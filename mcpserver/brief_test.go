@@ -114,8 +114,8 @@ func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 			"%s %s: %d bytes of %d, refused %t\n%s", c.tool, c.args, len(text), c.limit, isError, text)
 		if isError {
 			conformsBriefly(t, text)
-		} else if is(t, text, "ok") != true {
-			t.Errorf("%s", text)
+		} else {
+			expect(t, is(t, text, "ok") == true, "%s", text)
 		}
 		writes := c.tool != "rw_read" && c.tool != "rw_history" && c.tool != "rw_describe" && c.tool != "rw_redact" && c.tool != "rw_handoff_read"
 		expect(t, isError || writes == (record["journaled"] == true && record["invocation_id"] != nil), "%s %s: %v", c.tool, c.args, record)
@@ -199,9 +199,7 @@ func TestPagesOfAFile(t *testing.T) {
 				if is(t, reply, "truncated") == false {
 					break
 				}
-				if !strings.HasSuffix(page, "\n") && strings.Contains(page, "\n") {
-					t.Fatalf("a page ends within a line: …%q", page[len(page)-20:])
-				}
+				require(t, strings.HasSuffix(page, "\n") || !strings.Contains(page, "\n"), "a page ends within a line: %q", page)
 				if offset = int(is(t, reply, "next_offset").(float64)); offset != len(got) {
 					t.Fatalf("next_offset %d, %d bytes so far", offset, len(got))
 				}
@@ -281,9 +279,7 @@ func TestRefusalsNameTheToolThatWasCalled(t *testing.T) {
 			brieflyOK(t, s, c[0])
 			tool, _ := is(t, string(doc), "context", "tool").(string)
 			unknown, _ := is(t, string(doc), "context", "unknown_tool").(string)
-			if tool != c[1] || unknown != c[2] || c[2] == "" && is(t, string(doc), "context", "action") == nil {
-				t.Errorf("%s %s: %s", c[0], args, doc)
-			}
+			expect(t, tool == c[1] && unknown == c[2] && (c[2] != "" || is(t, string(doc), "context", "action") != nil), "%s %s: %s", c[0], args, doc)
 		}
 	}
 }
@@ -378,9 +374,7 @@ func TestARenamedToolHasNoOtherName(t *testing.T) {
 				_, tool := mcpserver.Tool(name[3:])
 				expect(t, !tool, "%s: %s says %s", tier, what, name)
 			}
-			if what == "tools/list" && (!strings.Contains(text, "files-safe_write") || !json.Valid([]byte(text))) {
-				t.Errorf("%s", text)
-			}
+			expect(t, what != "tools/list" || strings.Contains(text, "files-safe_write") && json.Valid([]byte(text)), "%s", text)
 		}
 		call("safe_write", `{"path":"names.txt","content":"call rw_read, hint: rw_edit"}`)
 		text := call("read", `{"path":"names.txt"}`)

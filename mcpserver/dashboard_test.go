@@ -192,17 +192,14 @@ func TestDashboardAdmitsItsPageOnly(t *testing.T) {
 			body = string(all)
 		}
 		res.Body.Close()
-		if res.StatusCode != one.want || strings.Contains(body, b.dir) || strings.Contains(body, b.token) || strings.Contains(body, "a.txt") || res.Header.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: %d, want %d: %.200s", one.name, res.StatusCode, one.want, body)
-		}
+		expect(t, res.StatusCode == one.want && !strings.Contains(body, b.dir) && !strings.Contains(body, b.token) &&
+			!strings.Contains(body, "a.txt") && res.Header.Get("Access-Control-Allow-Origin") == "", "%s: %d, want %d: %.200s", one.name, res.StatusCode, one.want, body)
 		if one.path == "/" && one.want == 200 {
 			for name, want := range map[string]string{
 				"Content-Security-Policy": "require-trusted-types-for 'script'; trusted-types 'none'", "X-Content-Type-Options": "nosniff",
 				"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin",
 			} {
-				if !strings.Contains(res.Header.Get(name), want) {
-					t.Errorf("%s: %s is %q", one.name, name, res.Header.Get(name))
-				}
+				expect(t, strings.Contains(res.Header.Get(name), want), "%s: %s is %q", one.name, name, res.Header.Get(name))
 			}
 			if csp := res.Header.Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") || !strings.HasPrefix(csp, "default-src 'none'; script-src 'sha256-") || !strings.Contains(csp, "frame-ancestors 'none'") {
 				t.Errorf("%s", csp)
@@ -219,9 +216,7 @@ func TestDashboardIsForThisMachine(t *testing.T) {
 		t.Error("without a token")
 	}
 	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{}, &mcpserver.HTTPOptions{AllowPlainHTTP: true})
-	if err != nil || len(h.Token()) < 50 {
-		t.Fatalf("%v %q", err, h.Token())
-	}
+	require(t, err == nil && len(h.Token()) >= 50, "%v %q", err, h.Token())
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Skip(err)
@@ -277,9 +272,8 @@ func TestDashboardShowsNoSecret(t *testing.T) {
 	require(t, err != nil, "not refused")
 	message := b.follow()("conf.env")
 	_, _, diff := b.ask("/diff", map[string]any{"row": row})
-	if !strings.Contains(diff, `key {AWS-ACCESS-KEY-ID-REDACTED}`) || !strings.Contains(diff, "⟨U+001B⟩") || !strings.Contains(message, "bidi⟨U+202E⟩txt") || !strings.Contains(message, "looks like a secret") {
-		t.Errorf("%s\n%s", message, diff)
-	}
+	expect(t, strings.Contains(diff, `key {AWS-ACCESS-KEY-ID-REDACTED}`) && strings.Contains(diff, "⟨U+001B⟩") &&
+		strings.Contains(message, "bidi⟨U+202E⟩txt") && strings.Contains(message, "looks like a secret"), "%s\n%s", message, diff)
 	for _, text := range []string{message, diff} {
 		expect(t, !strings.Contains(text, key) && !strings.Contains(text, key[4:]) && !strings.Contains(text, b.dir) && !strings.Contains(text, b.token),
 			"it shows too much: %s", text)
@@ -425,9 +419,8 @@ func TestDashboardInABrowser(t *testing.T) {
 			text := fmt.Sprint(p.Eval("document.body.innerText"))
 			testbed.Contains(t, text, "Live. ", "src/checkout.go", "gone", "a refused draft of deploy/prod.env", "risk_blocked", "what looks like a secret: api_key", "catalogue, chunks: 1", "Which currency?", long)
 			fits := "document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('li, pre, button, dialog[open]')].every(e => e.getBoundingClientRect().right <= innerWidth)"
-			if p.Eval(fits) != true || p.Eval("getComputedStyle(document.body).backgroundColor") != view.Ground() {
-				t.Errorf("it overflows, or %v", p.Eval("getComputedStyle(document.body).backgroundColor"))
-			}
+			expect(t, p.Eval(fits) == true && p.Eval("getComputedStyle(document.body).backgroundColor") == view.Ground(),
+				"it overflows, or %v", p.Eval("getComputedStyle(document.body).backgroundColor"))
 			press(p, `#changes li:first-child button[aria-expanded]`)
 			p.Wait("[...document.querySelectorAll('#changes pre .cut')].some(e => e.textContent.includes('-func Checkout'))")
 			if *pictures {
@@ -481,9 +474,8 @@ func TestDashboardAttackedInABrowser(t *testing.T) {
 	p.Wait("document.querySelector('#changes li')")
 	press(p, "#changes button[aria-expanded]")
 	p.Wait("document.querySelector('#changes pre .add')")
-	if p.Eval("document.title") != "resilient-write" || p.Eval("document.querySelectorAll('img, li script, iframe').length") != 0.0 || p.Console() != "" {
-		t.Errorf("%v %s", p.Eval("document.title"), p.Console())
-	}
+	expect(t, p.Eval("document.title") == "resilient-write" && p.Eval("document.querySelectorAll('img, li script, iframe').length") == 0.0 && p.Console() == "",
+		"%v %s", p.Eval("document.title"), p.Console())
 	equal[any](t, p.Eval("document.querySelector('#changes pre .add').textContent"), "+"+evil+evil, "it shows")
 	equal(t, p.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`), "TypeError", "markup is")
 	for _, fragment := range []string{"", "#wrong-token-wrong-token"} {

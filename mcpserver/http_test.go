@@ -140,13 +140,9 @@ func (s *site) want(r *http.Request, status int, parts ...string) http.Header {
 	s.t.Helper()
 	res, body := s.do(r)
 	for _, part := range parts {
-		if !strings.Contains(body, part) {
-			s.t.Errorf("%s %s %v: %q is not in %d %s", r.Method, r.URL.Path, r.Header, part, res.StatusCode, body)
-		}
+		expect(s.t, strings.Contains(body, part), "%s %s %v: %q is not in %d %s", r.Method, r.URL.Path, r.Header, part, res.StatusCode, body)
 	}
-	if res.StatusCode != status {
-		s.t.Fatalf("%s %s of %s %v: %d, want %d: %s", r.Method, r.URL.Path, r.Host, r.Header, res.StatusCode, status, body)
-	}
+	require(s.t, res.StatusCode == status, "%s %s of %s %v: %d, want %d: %s", r.Method, r.URL.Path, r.Host, r.Header, res.StatusCode, status, body)
 	return res.Header
 }
 
@@ -683,9 +679,8 @@ func TestHTTPBodyLimit(t *testing.T) {
 		t.Helper()
 		res, body := s.insist(r)
 		refused(t, what, res, body, 413)
-		if !strings.Contains(body, "rw_chunk_append") || !strings.Contains(body, `"limit_bytes":1048576`) || !strings.Contains(body, `"suggested_action":"split"`) {
-			t.Errorf("%s: %s", what, body)
-		}
+		expect(t, strings.Contains(body, "rw_chunk_append") && strings.Contains(body, `"limit_bytes":1048576`) &&
+			strings.Contains(body, `"suggested_action":"split"`), "%s: %s", what, body)
 	}
 	for _, path := range []string{"/mcp", post} {
 		check("announced", s.request("POST", path, long, "Mcp-Session-Id", id))

@@ -46,9 +46,8 @@ func Rest(t *testing.T, f func()) {
 func TestTooLargeNamesWhatIsListed(t *testing.T) {
 	for preset, chunks := range map[Preset]bool{Core: false, Standard: true, Full: true} {
 		e := carried(New(nil, &Options{Tier: preset})).TooLarge(5)
-		if !strings.Contains(e.Hint, "5 bytes") || !strings.Contains(e.Hint, "mode append") || strings.Contains(e.Hint, "rw_chunk") != chunks || (e.Context["tools"] != nil) != chunks {
-			t.Errorf("%s: %s %v", preset, e.Hint, e.Context)
-		}
+		testbed.Expect(t, strings.Contains(e.Hint, "5 bytes") && strings.Contains(e.Hint, "mode append") &&
+			strings.Contains(e.Hint, "rw_chunk") == chunks && (e.Context["tools"] != nil) == chunks, "%s: %s %v", preset, e.Hint, e.Context)
 	}
 }
 
@@ -368,9 +367,7 @@ func TestTopicsOfEveryAddress(t *testing.T) {
 		for _, got := range topicsOf(e) {
 			found = found || got == want
 		}
-		if !ok || !found {
-			t.Errorf("%s: %v %v, a row has %v", uri, want, ok, topicsOf(e))
-		}
+		testbed.Expect(t, ok && found, "%s: %v %v, a row has %v", uri, want, ok, topicsOf(e))
 	}
 	for _, e := range []rw.JournalEntry{{}, {Path: ".resilient_write/scratch/x"}, {Path: ".resilient_write/"}, {Path: ".resilient_write/quarantine/draft"}} {
 		got := topicsOf(e)

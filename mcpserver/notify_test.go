@@ -468,9 +468,7 @@ func (p *peer) reports(token any) (list []note) {
 func (p *peer) reportsAre(token any, least int) {
 	p.t.Helper()
 	list := p.reports(token)
-	if len(list) < least {
-		p.t.Errorf("%d reports: %v", len(list), p.got("notifications/progress"))
-	}
+	expect(p.t, len(list) >= least, "%d reports: %v", len(list), p.got("notifications/progress"))
 	last := -1.0
 	for _, n := range list {
 		at, _ := n.Params["progress"].(float64)
@@ -738,9 +736,7 @@ func TestAWaitingCallThatIsCanceledNeverBegins(t *testing.T) {
 		w.cancel(second)
 		w.cancel(first)
 		equal(t, reasonOf(t, w.result(third)), "ok")
-		if hook.entered.Load() != 1 || w.file("stop1.txt") != "none" || w.file("stop2.txt") != "none" {
-			t.Errorf("%d calls began", hook.entered.Load())
-		}
+		expect(t, hook.entered.Load() == 1 && w.file("stop1.txt") == "none" && w.file("stop2.txt") == "none", "%d calls began", hook.entered.Load())
 		if rows := w.rows(); rows != 2 { // the first, refused, and the third
 			t.Errorf("%d rows", rows)
 		}

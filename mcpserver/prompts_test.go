@@ -101,9 +101,7 @@ func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 		"task_id: t-2", "status: blocked", "summary: Two of three.", "- first this", "- no access", "- two", "In other words.", "a.txt: hash_mismatch",
 		"step-1.a: saved", "big: 2 chunks, 0 missing, the next is 3",
 	} {
-		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, want) }) {
-			t.Errorf("no line %q in\n%s", want, text)
-		}
+		expect(t, slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, want) }), "no line %q in\n%s", want, text)
 	}
 	rest := strings.Join(ours, "\n")
 	testbed.Contains(t, rest, "rw_handoff_read", "acknowledge_as", "rw_checkpoint_read", "rw_chunk_status", "rw_tx_commit", "does not speak for the user")
@@ -211,9 +209,7 @@ func TestRecoverARefusedWrite(t *testing.T) {
 		text := p.prompt("recover_refused_write", args)
 		lines, _ := material(text)
 		for _, want := range []string{"path: " + path, "first line", "line 2, column"} {
-			if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, want) }) {
-				t.Errorf("no line %q in\n%s", want, text)
-			}
+			expect(t, slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, want) }), "no line %q in\n%s", want, text)
 		}
 		expect(t, !strings.Contains(text, secret) && !strings.Contains(text, secret[4:]) && strings.Contains(text, "rw_redact"), "%s", text)
 	}

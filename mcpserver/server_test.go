@@ -503,9 +503,7 @@ func TestRootsOnlyWarn(t *testing.T) {
 				p.answerRoots(rootsOf(dir))
 				p.post([]byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
 				p.wait("they are asked for again", func() bool { return len(p.got("roots/list")) == 2 })
-				if saysOutside(p) || len(p.got("notifications/message")) > 0 {
-					t.Errorf("a warning: %v", p.got("notifications/message"))
-				}
+				expect(t, !saysOutside(p) && len(p.got("notifications/message")) <= 0, "a warning: %v", p.got("notifications/message"))
 				return
 			}
 			p.wait("describe warns", func() bool { return saysOutside(p) })

@@ -154,9 +154,7 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 	equal(t, cmp.Diff(want, got), "", "resources")
 	equal(t, cmp.Diff(doc.Prompts, prompts.Prompts), "", "prompts")
 	for _, p := range doc.Prompts {
-		if p.Title == "" || len(p.Description) < 60 || slices.ContainsFunc(p.Arguments, func(a surface.Argument) bool { return a.Description == "" }) {
-			t.Errorf("%+v", p)
-		}
+		expect(t, p.Title != "" && len(p.Description) >= 60 && !slices.ContainsFunc(p.Arguments, func(a surface.Argument) bool { return a.Description == "" }), "%+v", p)
 	}
 	for _, r := range doc.Resources {
 		expect(t, r.Title != "" && r.Description != "", "%+v", r)
@@ -311,9 +309,7 @@ func (s *strict) walk(at string, v any, within bool) {
 	for key := range m {
 		expect(s.t, slices.Contains(keywords, key), "%s: the keyword %s is not one of ours", at, key)
 	}
-	if m["type"] == nil && m["anyOf"] == nil && m["const"] == nil && !within {
-		s.t.Errorf("%s: no type", at)
-	}
+	expect(s.t, m["type"] != nil || m["anyOf"] != nil || m["const"] != nil || within, "%s: no type", at)
 	types, _ := m["type"].([]any)
 	if m["type"] == "array" || slices.Contains(types, any("array")) {
 		_, ok := m["items"].(map[string]any)

@@ -97,9 +97,7 @@ func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
 			n.check("a warning", w.Hint)
 		}
 		n.check("the instructions", b.Instructions())
-		if len(b.Instructions()) > 2048 {
-			t.Errorf("%s: the instructions are %d bytes long", n.tier, len(b.Instructions()))
-		}
+		testbed.Expect(t, len(b.Instructions()) <= 2048, "%s: the instructions are %d bytes long", n.tier, len(b.Instructions()))
 		for _, of := range b.set.offers {
 			if info := of.shown(o.Tier); of.listed {
 				n.check("the list", fmt.Sprintf("%s %s %s %s", info.Title, info.Description, info.Input, info.Output))

@@ -56,9 +56,8 @@ func TestCalls(t *testing.T) {
 	for _, form := range []toolbox.Replies{toolbox.BriefReplies, toolbox.FullReplies} {
 		box := toolbox.New(open(t), &toolbox.Options{Caller: "robot", Replies: form})
 		a := box.Call(ctx, "rw_safe_write", raw(`{"path":"a","content":"x"}`), nil)
-		if !a.OK || a.Receipt.Caller != "robot" || a.Receipt.JournalSeq == 0 || !a.Receipt.Journaled || a.Receipt.Code != rw.CodeOK || a.Receipt.InvocationID == "" {
-			t.Errorf("%s %+v", a.Text, a.Receipt)
-		}
+		testbed.Expect(t, a.OK && a.Receipt.Caller == "robot" && a.Receipt.JournalSeq != 0 && a.Receipt.Journaled && a.Receipt.Code == rw.CodeOK &&
+			a.Receipt.InvocationID != "", "%s %+v", a.Text, a.Receipt)
 		for _, call := range []struct{ name, args, want string }{
 			{"rw_safe_write", `{"path":"a","content":"y"}`, "file_already_exists"},
 			{"rw.safe_write", `{"path":"a","content":"y"}`, "file_already_exists"},
@@ -72,9 +71,8 @@ func TestCalls(t *testing.T) {
 				"%s %s: %s", call.name, call.args, a.Text)
 		}
 		refused := box.Refuse("my_tool", rw.NewError("my_tool", rw.ErrDenied, "", nil))
-		if refused.OK || !strings.Contains(refused.Text, `"ok":false`) || !strings.Contains(refused.Text, "denied") || refused.Receipt.Code != rw.CodePolicy {
-			t.Errorf("%+v", refused)
-		}
+		testbed.Expect(t, !refused.OK && strings.Contains(refused.Text, `"ok":false`) && strings.Contains(refused.Text, "denied") &&
+			refused.Receipt.Code == rw.CodePolicy, "%+v", refused)
 	}
 }
 
@@ -382,9 +380,8 @@ func TestAdaptersRequireWhatTheLibraryDoes(t *testing.T) {
 		name, version, ok := strings.Cut(strings.TrimSpace(line), " ")
 		for _, mod := range mods {
 			has := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(name) + ` (v\S+)`).FindStringSubmatch(text(t, mod))
-			if ok && (has == nil || slices.Compare(numbers(has[1]), numbers(version)) < 0) {
-				t.Errorf("%s: %s %s, the library has %s; run go mod tidy there", mod, name, has, version)
-			}
+			testbed.Expect(t, !ok || has != nil && slices.Compare(numbers(has[1]), numbers(version)) >= 0,
+				"%s: %s %s, the library has %s; run go mod tidy there", mod, name, has, version)
 		}
 	}
 }

@@ -258,9 +258,7 @@ func TestArchitectureShowsEveryRoom(t *testing.T) {
 			ok, _ := path.Match(pattern, filepath.ToSlash(name))
 			return ok
 		}
-		if !strings.HasSuffix(name, "_test.go") && !slices.ContainsFunc(patterns, shown) {
-			t.Errorf("docs/architecture.md does not show %s", filepath.ToSlash(name))
-		}
+		testbed.Expect(t, strings.HasSuffix(name, "_test.go") || slices.ContainsFunc(patterns, shown), "docs/architecture.md does not show %s", filepath.ToSlash(name))
 	}
 }
 
@@ -435,9 +433,8 @@ func TestCommandsSelectTests(t *testing.T) {
 					}
 					for _, one := range patterns {
 						kind, re := regexp.MustCompile(kinds[m[1]]), regexp.MustCompile(one)
-						if !slices.ContainsFunc(tests, func(name string) bool { return kind.MatchString(name) && re.MatchString(name) }) {
-							t.Errorf("%s: %s selects nothing by %s", name, command, one)
-						}
+						testbed.Expect(t, slices.ContainsFunc(tests, func(name string) bool { return kind.MatchString(name) && re.MatchString(name) }),
+							"%s: %s selects nothing by %s", name, command, one)
 					}
 				}
 			}

@@ -69,9 +69,7 @@ func TestLayers(t *testing.T) {
 			case slices.Contains([]string{"fault", "fsx", "failpoint"}, pkg):
 				bad = "it is one of the lowest packages"
 			}
-			if bad != "" {
-				t.Errorf("%s imports %s: %s", words[0], imported, bad)
-			}
+			testbed.Expect(t, bad == "", "%s imports %s: %s", words[0], imported, bad)
 		}
 	}
 }
@@ -127,9 +125,8 @@ func receiver(d *ast.FuncDecl) string {
 
 func explained(t *testing.T, dir, name string, doc *ast.CommentGroup) {
 	t.Helper()
-	if doc == nil || !regexp.MustCompile(`^((A|An|The) )?`+name+`\b`).MatchString(doc.Text()) {
-		t.Errorf("%s: the comment of %s does not begin with it: %.60q", dir, name, doc.Text())
-	}
+	testbed.Expect(t, doc != nil && regexp.MustCompile(`^((A|An|The) )?`+name+`\b`).MatchString(doc.Text()),
+		"%s: the comment of %s does not begin with it: %.60q", dir, name, doc.Text())
 }
 
 func explainedSpec(t *testing.T, dir string, d *ast.GenDecl, spec ast.Spec) {
@@ -146,9 +143,8 @@ func explainedSpec(t *testing.T, dir string, d *ast.GenDecl, spec ast.Spec) {
 	case *ast.ValueSpec:
 		// A group has one comment for all, which begins as it likes.
 		for _, name := range s.Names {
-			if name.IsExported() && s.Doc == nil && s.Comment == nil && d.Doc == nil && !(d.Tok == token.CONST && ofNamedType(d)) {
-				t.Errorf("%s: %s has no comment", dir, name.Name)
-			}
+			testbed.Expect(t, !name.IsExported() || s.Doc != nil || s.Comment != nil || d.Doc != nil || d.Tok == token.CONST && ofNamedType(d),
+				"%s: %s has no comment", dir, name.Name)
 		}
 	}
 }

@@ -284,9 +284,8 @@ func TestOpenStructsSayThatTheyAreOpen(t *testing.T) {
 	}
 	testbed.NoErr(t, json.Unmarshal(raw, &doc))
 	flag := doc.Properties.Flag.AnyOf
-	if !doc.AdditionalProperties || !doc.Properties.Items.Items.AdditionalProperties || len(flag) != 2 || flag[0].Type != "boolean" || flag[1].Type != "string" || len(doc.Required) != 1 {
-		t.Errorf("%s", raw)
-	}
+	testbed.Expect(t, doc.AdditionalProperties && doc.Properties.Items.Items.AdditionalProperties && len(flag) == 2 && flag[0].Type == "boolean" &&
+		flag[1].Type == "string" && len(doc.Required) == 1, "%s", raw)
 	testbed.Expect(t, !bytes.Contains(schema.Input(reflect.TypeFor[sample]()), []byte(`"additionalProperties":true`)), "a closed struct is open")
 }
 

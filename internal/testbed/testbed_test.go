@@ -27,9 +27,7 @@ func TestSharesVisitEverything(t *testing.T) {
 	for seed := range 100 {
 		t.Setenv("RW_SEED", strconv.Itoa(seed))
 		share := testbed.Share(t, all, 8, func(i int) bool { return i == 7 })
-		if len(share) > 6 || !slices.Contains(share, 7) || !slices.IsSorted(share) {
-			t.Fatalf("%v", share)
-		}
+		testbed.Require(t, len(share) <= 6 && slices.Contains(share, 7) && slices.IsSorted(share), "%v", share)
 		if again := testbed.Share(t, all, 8, func(i int) bool { return i == 7 }); !slices.Equal(share, again) {
 			t.Fatalf("%v is not %v", again, share)
 		}
@@ -37,9 +35,7 @@ func TestSharesVisitEverything(t *testing.T) {
 			seen[i]++
 		}
 	}
-	if len(seen) != len(all) || seen[7] != 100 {
-		t.Errorf("%d of %d were visited: %v", len(seen), len(all), seen)
-	}
+	testbed.Expect(t, len(seen) == len(all) && seen[7] == 100, "%d of %d were visited: %v", len(seen), len(all), seen)
 	t.Setenv("RW_LONG", "5")
 	if got := testbed.Share(t, all, 8, nil); !slices.Equal(got, all) {
 		t.Errorf("a long run takes %v", got)
@@ -95,13 +91,9 @@ func TestLinearTargetsAreRun(t *testing.T) {
 		}
 	}
 	for _, name := range run {
-		if !slices.Contains(all, name) {
-			t.Errorf(".ci/run names %s, which is not there", name)
-		}
+		testbed.Expect(t, slices.Contains(all, name), ".ci/run names %s, which is not there", name)
 	}
-	if linear < 20 {
-		t.Errorf("only %d targets count work", linear)
-	}
+	testbed.Expect(t, linear >= 20, "only %d targets count work", linear)
 }
 
 // TestEntries: files, directories and links are there with what they hold, without the
