@@ -125,12 +125,9 @@ func (s *Shipper) erasedHere(ctx context.Context) (map[string]bool, error) {
 // oldObjects finds contents of the replaced incarnation that the store no longer
 // has.
 type oldObjects struct {
-	h      *Hub
-	packs  []string
+	packReader
 	single map[string]bool
 	in     map[string]string // pack of a content
-	last   map[string][]byte
-	at     string
 	erased map[string]bool
 }
 
@@ -143,15 +140,16 @@ func (s *Shipper) openOld(ctx context.Context, st *state) error {
 	if err != nil {
 		return err
 	}
-	o := &oldObjects{h: s.Hub, single: map[string]bool{}, in: map[string]string{}, erased: erased}
+	o := &oldObjects{packReader: packReader{h: s.Hub}, single: map[string]bool{}, in: map[string]string{}, erased: erased}
+	var packs []string
 	err = s.Hub.walk(ctx, st.OldSlice, func(_ string, head sliceHead, _ []byte) error {
-		o.packs = append(o.packs, head.Packs...)
+		packs = append(packs, head.Packs...)
 		for _, sha := range head.Objects {
 			o.single[sha] = true
 		}
 		return nil
 	})
-	for _, sha := range o.packs {
+	for _, sha := range packs {
 		if err != nil {
 			return err
 		}
@@ -178,13 +176,8 @@ func (o *oldObjects) content(ctx context.Context, sha string) (data []byte, err 
 	case o.in[sha] == "":
 		return nil, nil
 	}
-	if o.at != o.in[sha] {
-		if o.last, err = o.h.readPack(ctx, o.in[sha]); err != nil {
-			return nil, err
-		}
-		o.at = o.in[sha]
-	}
-	return o.last[sha], nil
+	data, _, err = o.packReader.content(ctx, o.in[sha], sha)
+	return data, err
 }
 
 // Erased reports what an erasure removed from a hub.
@@ -260,12 +253,7 @@ func (s *Shipper) eraseContents(ctx context.Context, out *Erased) error {
 
 // rewriteFor is rewrite without a note in the journal.
 func (s *Shipper) rewriteFor(ctx context.Context, st *state) error {
-	release, err := s.Store.Admin().HoldShipping(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return s.rewrite(ctx, st)
+	return s.holding(ctx, func() error { return s.rewrite(ctx, st) })
 }
 
 // ErrSecret is returned for a secret that is too short, or too uniform, to be
@@ -435,7 +423,7 @@ func (h *Hub) scrubHandoff(ctx context.Context, ref *HandoffRef, bad func(sha st
 // repack moves the files of a manifest that are not bad out of the packs that
 // will be deleted.
 func (h *Hub) repack(ctx context.Context, m *Manifest, hit map[string]bool, gone []string) error {
-	p, at, items := &packer{h: h}, "", map[string][]byte{}
+	p, r := &packer{h: h}, packReader{h: h}
 	files := make([]ManifestFile, 0, len(m.Files))
 	for _, f := range m.Files {
 		sha := f.SHA256.String()
@@ -450,15 +438,12 @@ func (h *Hub) repack(ctx context.Context, m *Manifest, hit map[string]bool, gone
 		if f.Pack == "" || !slices.Contains(gone, h.objectKey(f.Pack)) {
 			continue
 		}
-		if at != f.Pack {
-			var err error
-			if items, err = h.readPack(ctx, f.Pack); err != nil {
-				return err
-			}
-			at = f.Pack
+		data, _, err := r.content(ctx, f.Pack, sha)
+		if err != nil {
+			return err
 		}
 		to := &files[len(files)-1]
-		if err := p.add(ctx, sha, items[sha], func(pack string) { to.Pack = pack }); err != nil {
+		if err := p.add(ctx, sha, data, func(pack string) { to.Pack = pack }); err != nil {
 			return err
 		}
 	}

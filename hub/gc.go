@@ -157,7 +157,13 @@ func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 		return nil, err
 	}
 	for _, head := range st.Stores {
-		if err := h.markSlices(ctx, head.Slice, used); err != nil {
+		err := h.walk(ctx, head.Slice, func(key string, head sliceHead, _ []byte) error {
+			for _, key := range append(h.objectKeys(head), key) {
+				used[key] = true
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -182,19 +188,4 @@ func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	return used, nil
-}
-
-// markSlices marks slices, from the given one back to the first, and the
-// objects that they name.
-func (h *Hub) markSlices(ctx context.Context, key string, used map[string]bool) error {
-	return h.walk(ctx, key, func(key string, head sliceHead, _ []byte) error {
-		used[key] = true
-		for _, sha := range head.Packs {
-			used[h.objectKey(sha)] = true
-		}
-		for _, sha := range head.Objects {
-			used[h.objectKey(sha)] = true
-		}
-		return nil
-	})
 }

@@ -101,6 +101,26 @@ func (h *Hub) readPack(ctx context.Context, sha string) (map[string][]byte, erro
 	return parsePack(h.objectKey(sha), data)
 }
 
+// packReader reads contents of packs. It keeps the pack that was read last.
+type packReader struct {
+	h     *Hub
+	at    string
+	items map[string][]byte
+}
+
+// content returns a content of a pack; ok is false if the pack lacks it.
+func (r *packReader) content(ctx context.Context, pack, sha string) (data []byte, ok bool, err error) {
+	if r.at != pack {
+		items, err := r.h.readPack(ctx, pack)
+		if err != nil {
+			return nil, false, err
+		}
+		r.at, r.items = pack, items
+	}
+	data, ok = r.items[sha]
+	return data, ok, nil
+}
+
 func parsePack(key string, data []byte) (map[string][]byte, error) {
 	damaged := &Error{Code: Damaged, Key: key, Err: errors.New("it is no pack"), Hint: "run resilient-write hub verify"}
 	line, rest, ok := bytes.Cut(data, []byte{'\n'})

@@ -72,47 +72,47 @@ type HandoffFacts struct {
 // the lease may be held; calling again continues.
 func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
 	out := Resumed{Task: r.Task, Withheld: []Withheld{}, Warnings: []call.Warning{}}
-	release, err := s.Store.Admin().HoldShipping(ctx)
-	if err != nil {
-		return out, err
-	}
-	defer release()
+	err := s.holding(ctx, func() error { return s.resume(ctx, r, &out) })
+	return out, err
+}
+
+func (s *Shipper) resume(ctx context.Context, r ResumeRequest, out *Resumed) error {
 	st, err := loadState(s.Store)
 	if err != nil {
-		return out, err
+		return err
 	}
 	head, etag, err := s.task(ctx, r.Task)
 	switch {
 	case err != nil:
-		return out, err
+		return err
 	case etag == "":
-		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("the hub has no task %s", r.Task), Hint: "resilient-write hub status lists the tasks"}
+		return &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("the hub has no task %s", r.Task), Hint: "resilient-write hub status lists the tasks"}
 	case head.Manifest == "":
-		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("nothing was published for task %s", r.Task), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
+		return &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("nothing was published for task %s", r.Task), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
 	}
 	m, err := s.Hub.manifest(ctx, head)
 	if err != nil {
-		return out, err
+		return err
 	}
 	out.FromStore, out.FromSeq = m.Store, m.Seq
 	if head.Lease.Holder == st.Store {
 		st.Task, st.Epoch, st.LostTask = r.Task, head.Lease.Epoch, ""
 		err = s.keep(st)
 	} else if now := s.clock(); now.Before(head.Lease.Until) && !r.Force {
-		return out, &Error{Code: Leased, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("store %s (%s) holds task %s until %s", head.Lease.Holder, head.Lease.Label, r.Task, head.Lease.Until.Format(time.RFC3339)),
+		return &Error{Code: Leased, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("store %s (%s) holds task %s until %s", head.Lease.Holder, head.Lease.Label, r.Task, head.Lease.Until.Format(time.RFC3339)),
 			Hint: "wait until then, or take it with --force if that machine is gone"}
 	} else {
 		head, err = s.take(ctx, st, head, etag)
 	}
 	if err != nil {
-		return out, err
+		return err
 	}
 	out.Epoch, out.Until, out.Base = head.Lease.Epoch, head.Lease.Until, m.Base
-	if err := s.materialize(ctx, r, m, &out); err != nil {
-		return out, err
+	if err := s.materialize(ctx, r, m, out); err != nil {
+		return err
 	}
 	out.Handoff, err = s.handoffHere(ctx, head.Handoff)
-	return out, err
+	return err
 }
 
 func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, out *Resumed) error {
@@ -126,9 +126,7 @@ func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, 
 	for _, w := range m.Withheld {
 		req.Keep = append(req.Keep, w.Path)
 	}
-	var current string
-	var contents map[string][]byte
-	done := int64(0)
+	packs, done := packReader{h: s.Hub}, int64(0)
 	req.Open = func(f admin.TreeFile) (io.ReadCloser, error) {
 		at, sha := from[f.Path], f.SHA256.String()
 		var data []byte
@@ -139,14 +137,8 @@ func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, 
 		case at.Pack == "":
 			err = needsBase(m.Base, f.Path)
 		default:
-			if current != at.Pack {
-				if contents, err = s.Hub.readPack(ctx, at.Pack); err != nil {
-					return nil, err
-				}
-				current = at.Pack
-			}
 			ok := false
-			if data, ok = contents[sha]; !ok {
+			if data, ok, err = packs.content(ctx, at.Pack, sha); err == nil && !ok {
 				err = &Error{Code: Damaged, Key: s.Hub.objectKey(at.Pack), Err: errors.New("the pack lacks a file of the manifest"), Hint: "run resilient-write hub verify"}
 			}
 		}

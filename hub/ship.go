@@ -108,15 +108,28 @@ func (s *Shipper) progress(what string, done, total int64) {
 // this store (the rows were shipped, but not added to the task), [Unreachable], those of
 // the store. What was shipped before an error counts.
 func (s *Shipper) Ship(ctx context.Context) (Shipped, error) {
-	out := Shipped{Withheld: []Withheld{}, NotShipped: []Withheld{}}
+	return s.shipping(ctx, func(out *Shipped) error { return s.ship(ctx, out) })
+}
+
+// holding does work while no other shipper of the store works.
+func (s *Shipper) holding(ctx context.Context, work func() error) error {
 	release, err := s.Store.Admin().HoldShipping(ctx)
 	if err != nil {
-		return out, err
+		return err
 	}
 	defer release()
-	before := s.Hub.requests
-	err = s.ship(ctx, &out)
-	out.Requests = s.Hub.requests - before
+	return work()
+}
+
+// shipping is holding for work that ships.
+func (s *Shipper) shipping(ctx context.Context, work func(*Shipped) error) (Shipped, error) {
+	out := Shipped{Withheld: []Withheld{}, NotShipped: []Withheld{}}
+	err := s.holding(ctx, func() error {
+		before := s.Hub.requests
+		err := work(&out)
+		out.Requests = s.Hub.requests - before
+		return err
+	})
 	return out, err
 }
 
@@ -199,12 +212,7 @@ func (s *Shipper) forked(st *state, format string, args ...any) error {
 // Restart gives the store a new identity: the next call ships all of its rows
 // under it. It is meant for copies of a store.
 func (s *Shipper) Restart(ctx context.Context) error {
-	release, err := s.Store.Admin().HoldShipping(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return s.keep(&state{Store: newID(), Incarnation: newID()})
+	return s.holding(ctx, func() error { return s.keep(&state{Store: newID(), Incarnation: newID()}) })
 }
 
 // chainAt returns the hash of a row, or "" if there is none.

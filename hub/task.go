@@ -131,16 +131,10 @@ func (s *Shipper) until() time.Time {
 // it first. [Fenced] if another machine has taken the task over. Otherwise those of
 // [Shipper.Ship] and of the store.
 func (s *Shipper) Publish(ctx context.Context, r PublishRequest) (Shipped, error) {
-	out := Shipped{Withheld: []Withheld{}, NotShipped: []Withheld{}}
-	release, err := s.Store.Admin().HoldShipping(ctx)
-	if err != nil {
-		return out, err
-	}
-	defer release()
-	before := s.Hub.requests
-	out.Published, err = s.publish(ctx, r, &out)
-	out.Requests = s.Hub.requests - before
-	return out, err
+	return s.shipping(ctx, func(out *Shipped) (err error) {
+		out.Published, err = s.publish(ctx, r, out)
+		return err
+	})
 }
 
 func (s *Shipper) publish(ctx context.Context, r PublishRequest, out *Shipped) (*Published, error) {

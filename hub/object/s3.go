@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -62,14 +63,7 @@ func openS3(text string) (*s3Store, error) {
 	case prefix != "" && CheckKey(prefix) != nil:
 		return nil, fmt.Errorf("%w: the prefix in the address of the object store: %w", ErrAddress, CheckKey(prefix))
 	}
-	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
-		if region == "" {
-			region = os.Getenv(name)
-		}
-	}
-	if region == "" {
-		region = "us-east-1"
-	}
+	region = cmp.Or(region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), "us-east-1")
 	s := &s3Store{
 		region: region, pause: 200 * time.Millisecond,
 		keys: aws.Credentials{

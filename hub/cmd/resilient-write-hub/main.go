@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -164,7 +165,7 @@ func (a *app) command() *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.url, "hub", a.env("RW_HUB"), "the object store: a local `directory`, or s3://bucket/prefix (RW_HUB)")
-	f.StringVar(&a.root, "root", or(a.env("RW_WORKSPACE"), "."), "workspace `directory` (RW_WORKSPACE)")
+	f.StringVar(&a.root, "root", cmp.Or(a.env("RW_WORKSPACE"), "."), "workspace `directory` (RW_WORKSPACE)")
 	f.StringVar(&a.stateDir, "state-dir", a.env("RW_STATE_DIR"), "state `directory` (RW_STATE_DIR)")
 	f.StringVar(&a.identity, "identity", a.env("RW_HUB_IDENTITY"), "`file` with the age identities of an encrypted hub (RW_HUB_IDENTITY)")
 	f.StringSliceVar(&a.to, "recipient", strings.Fields(strings.ReplaceAll(a.env("RW_HUB_RECIPIENTS"), ",", " ")), "age `recipient` that can decrypt, too (RW_HUB_RECIPIENTS)")
@@ -178,13 +179,6 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.status(), a.ship(), a.resume(), a.verify(), a.gc(), a.erase(), a.keygen())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // withHub opens the hub.
@@ -232,7 +226,7 @@ func (a *app) withShipper(ctx context.Context, work func(*hub.Shipper) error) er
 			if err != nil {
 				return err
 			}
-			return work(&hub.Shipper{Hub: h, Store: s, Label: or(a.label, filepath.Base(abs)), Progress: a.progress})
+			return work(&hub.Shipper{Hub: h, Store: s, Label: cmp.Or(a.label, filepath.Base(abs)), Progress: a.progress})
 		})
 	})
 }
