@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -343,9 +342,6 @@ type RuleInfo struct {
 	Confidence       Confidence
 	Example          string // a template: what is in braces is random
 	Weight           float64
-	// Expr says the same in the notation of package regexp, for those who
-	// compare scanners; "" where more than an expression decides.
-	Expr string
 }
 
 // Names lists the families and the ids of the rules.
@@ -363,27 +359,10 @@ func Names() (families, ids []string) {
 func Rules() []RuleInfo {
 	var list []RuleInfo
 	for _, r := range table() {
-		list = append(list, RuleInfo{ID: r.id, Family: r.family, What: r.what, Confidence: r.grade(), Example: r.hits[0], Weight: weights[r.family], Expr: r.notation()})
+		list = append(list, RuleInfo{ID: r.id, Family: r.family, What: r.what, Confidence: r.grade(), Example: r.hits[0], Weight: weights[r.family]})
 	}
 	slices.SortFunc(list, func(a, b RuleInfo) int { return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.ID, b.ID)) })
 	return list
-}
-
-// notation is the rule as one expression of package regexp.
-func (r *rule) notation() string {
-	switch {
-	case r.expr == "":
-		return ""
-	case r.inside:
-		return r.expr
-	case r.within == 0:
-		return `\b(?:` + r.expr + `)`
-	}
-	words := make([]string, len(r.words))
-	for i, w := range r.words {
-		words[i] = regexp.QuoteMeta(w)
-	}
-	return fmt.Sprintf(`(?i:%s)[\s\S]{0,%d}?\b(%s)`, strings.Join(words, "|"), r.within, r.expr)
 }
 
 // grade is the confidence of a full match; unset means confirmed.
