@@ -21,7 +21,7 @@ import (
 // outside every tool call.
 func (l *Layer) Rewind(ctx context.Context, c *engine.Commit, snap observe.Snapshot, to, now *observe.Index, force bool, take Take) error {
 	c.Dirs = l.DirsToMake(observe.Directories(now, to))
-	then, present := observe.States(to, now)
+	then, present := to.All(), now.All()
 	list := observe.Differences(present, then)
 	if err := l.unattributed(list, snap.Seq, force); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (l *Layer) unattributed(list []observe.Difference, after uint64, force bool
 // DiffOf lists the differences between two states of the workspace.
 func DiffOf(from, to *observe.Index) around.SnapshotDiffResult {
 	out := around.SnapshotDiffResult{Files: []around.FileChange{}}
-	for _, d := range observe.Differences(observe.States(from, to)) {
+	for _, d := range observe.Differences(from.All(), to.All()) {
 		switch d.Change {
 		case "created":
 			out.Created++

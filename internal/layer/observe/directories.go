@@ -36,7 +36,7 @@ func (s *scan) explain(m *journal.Mutation) {
 // directories finds directories that were added or removed since the last scan, and
 // those whose mode was changed.
 func (s *scan) directories() {
-	if s.out.Baseline || s.old.Growing || !s.old.Links {
+	if s.out.Baseline || s.old.Growing {
 		return
 	}
 	add := func(p string, was, now uint32) {
@@ -75,11 +75,8 @@ func (s *scan) directories() {
 }
 
 // Directories returns the changes from the directories of one index to those of
-// another; nil if one of them does not record directories.
+// another.
 func Directories(from, to *Index) (list []journal.Mutation) {
-	if !from.Links || !to.Links {
-		return nil
-	}
 	for p := range to.modes {
 		if was, now := from.modes[p], to.modes[p]; was != now && (was != 0 && now != 0 || !from.has(p)) {
 			list = append(list, journal.Mutation{Path: p, Mode: now, PrevMode: was})

@@ -176,7 +176,7 @@ func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 		now.Flags |= Unkept
 	}
 	v.now = append(v.now, *now)
-	if v.out.Baseline || was == nil && (v.scan.old.Growing || now.link() && !v.scan.old.Links) {
+	if v.out.Baseline || was == nil && v.scan.old.Growing {
 		return v.baseline(p, now, data)
 	}
 	if was != nil && was.SHA == now.SHA && was.Mode == now.Mode {

@@ -82,7 +82,6 @@ type Index struct {
 	Rules   uint64            // hash of the patterns that are not in the workspace, and of the policy's globs
 	Tracked uint64            // stamp of git's own index
 	Growing bool              // no scan has seen everything yet: a file that is not in it counts as known
-	Links   bool              // it includes symbolic links and modes of directories; an index of an earlier form does not
 	modes   map[string]uint32 // of the directories, with fsx.ModeDir
 	dirs    map[string][]Entry
 }
@@ -118,7 +117,6 @@ func find(list []Entry, name string) *Entry {
 // for each directory its path, the number of its entries, and these; CRC-32.
 const (
 	magic      = "rwobsrv3"
-	magic2     = "rwobsrv2" // the same, of an index without symbolic links
 	headerSize = len(magic) + 7*8
 	fixedSize  = 4*8 + 4 + 1 + 32 // of an entry, without names
 )
@@ -139,19 +137,13 @@ func (x *Index) encode() []byte {
 		entries += len(list)
 	}
 	b := make([]byte, 0, headerSize+len(paths)*48+entries*(fixedSize+40)+4)
-	if x.Links {
-		b = append(b, magic...)
-	} else {
-		b = append(b, magic2...)
-	}
+	b = append(b, magic...)
 	for _, n := range []uint64{uint64(x.Scanned), x.Seq, x.Rules, x.Tracked, flag(x.Growing), uint64(len(paths)), uint64(entries)} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	for _, p := range paths {
 		b = appendText(b, p)
-		if x.Links {
-			b = binary.AppendUvarint(b, uint64(x.modes[p]))
-		}
+		b = binary.AppendUvarint(b, uint64(x.modes[p]))
 		b = binary.AppendUvarint(b, uint64(len(x.dirs[p])))
 		for i := range x.dirs[p] {
 			b = x.dirs[p][i].append(b)
@@ -196,7 +188,6 @@ func decodeIndex(data []byte) (*Index, error) {
 	}
 	r := reader{s: string(data[:end]), i: len(magic)}
 	x := &Index{Scanned: int64(r.fixed(8)), Seq: r.fixed(8), Rules: r.fixed(8), Tracked: r.fixed(8), Growing: r.fixed(8) != 0}
-	x.Links = strings.HasPrefix(r.s, magic)
 	dirs, entries := r.fixed(8), r.fixed(8)
 	if dirs > uint64(end) || entries > uint64(end/fixedSize) {
 		return nil, errDamaged
@@ -206,9 +197,7 @@ func decodeIndex(data []byte) (*Index, error) {
 	x.modes = make(map[string]uint32, dirs)
 	for range dirs {
 		path := r.text()
-		if x.Links {
-			x.modes[path] = uint32(r.uvarint())
-		}
+		x.modes[path] = uint32(r.uvarint())
 		n := r.uvarint()
 		if r.bad || n > uint64(len(all)) {
 			return nil, errDamaged
@@ -225,7 +214,7 @@ func decodeIndex(data []byte) (*Index, error) {
 }
 
 func isIndex(data []byte) bool {
-	return len(data) >= len(magic) && (string(data[:len(magic)]) == magic || string(data[:len(magic)]) == magic2)
+	return strings.HasPrefix(string(data[:min(len(data), len(magic))]), magic)
 }
 
 // Without returns the index without the files and directories for which hit is true.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -70,18 +69,5 @@ func TestRacyEntry(t *testing.T) {
 	} {
 		e := (Entry{Mtime: row.mtime, Ctime: row.ctime})
 		testbed.Expect(t, e.racy(row.scanned, row.local) == row.want, "%+v", row)
-	}
-}
-
-// TestIndexOfEarlierForm: an index without links is read, says so, and is written
-// as what it is.
-func TestIndexOfEarlierForm(t *testing.T) {
-	x := &Index{Seq: 3, dirs: map[string][]Entry{"": {{Name: "a", Size: 1}}}}
-	for _, links := range []bool{false, true} {
-		if x.Links = links; links {
-			x.dirs[""] = append(x.dirs[""], Entry{Name: "l", Mode: fsx.ModeLink})
-		}
-		got, err := decodeIndex(x.encode())
-		testbed.Expect(t, err == nil && got.Links == links && got.Seq == 3 && len(got.All()) == len(x.All()), "links %v: %+v %v", links, got, err)
 	}
 }

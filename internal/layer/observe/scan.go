@@ -142,7 +142,7 @@ func (s *scan) run() error {
 	s.fresh.Rules, s.fresh.Tracked = at.repo.sum^req.Capture.sum(), at.repo.stamp()
 	at.rulesKnown = !s.out.Baseline && s.fresh.Rules == s.old.Rules
 	at.filesKnown = at.rulesKnown && s.fresh.Tracked == s.old.Tracked
-	s.touched = s.out.Baseline || !at.filesKnown || !s.old.Links
+	s.touched = s.out.Baseline || !at.filesKnown
 	if err := tree.Walk(ctx, l.Disk.Root, at, s.visit, s.notSeen); err != nil {
 		return err
 	}
@@ -157,7 +157,6 @@ func (s *scan) run() error {
 		return err
 	}
 	s.out.Watched = s.fresh.Files()
-	s.fresh.Links = s.old.Links || !s.out.Partial
 	s.fresh.Growing = s.out.Partial && (s.out.Baseline || s.old.Growing)
 	s.out.Baseline = s.out.Baseline || s.old.Growing
 	if s.touched || s.fresh.Growing != s.old.Growing {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -266,22 +265,6 @@ func (l *Layer) Pinned() map[string]bool {
 type Difference struct {
 	around.FileChange
 	WasLink bool
-}
-
-// States returns the files of two indexes. Symbolic links that the earlier format of one
-// does not record are omitted from the other.
-func States(x, y *Index) (a, b map[string]File) {
-	a, b = x.All(), y.All()
-	unknown := func(of map[string]File) func(string, File) bool {
-		return func(p string, f File) bool { return f.Link() && of[p].Entry == nil }
-	}
-	if !x.Links {
-		maps.DeleteFunc(b, unknown(a))
-	}
-	if !y.Links {
-		maps.DeleteFunc(a, unknown(b))
-	}
-	return a, b
 }
 
 // Differences returns the changes from one state to another, in the order of paths.
