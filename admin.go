@@ -32,17 +32,11 @@ type operator struct {
 // A file that differs from its newest row is no problem of the store: people
 // edit files. Deep reports it as file_differs. Errors: the common ones.
 func (s *Store) Check(ctx context.Context, r admin.CheckRequest) (admin.CheckResult, error) {
-	if err := s.engine.EnterReader(); err != nil {
-		return admin.CheckResult{}, s.verbError("check", err)
-	}
-	defer s.engine.Leave()
-	_, account, end := progress.Begin(ctx)
-	defer end()
-	found, err := s.upkeep().Check(ctx, r.Deep, account)
-	if err != nil {
-		return admin.CheckResult{}, s.verbError("check", err)
-	}
-	return found, nil
+	return looking(ctx, s, "check", func() (admin.CheckResult, error) {
+		_, account, end := progress.Begin(ctx)
+		defer end()
+		return s.upkeep().Check(ctx, r.Deep, account)
+	})
 }
 
 // upkeepCall is a call of the operator, as its rows and its receipt describe it.
@@ -117,73 +111,49 @@ func (s *Store) upkeep() *upkeep.Store {
 
 // ShipState is [admin.Operator.ShipState].
 func (a operator) ShipState() ([]byte, error) {
-	if err := a.s.engine.EnterReader(); err != nil {
-		return nil, a.s.verbError("ship_state", err)
-	}
-	defer a.s.engine.Leave()
-	data, err := ship.State(a.s.engine)
-	if err != nil {
-		return nil, a.s.verbError("ship_state", err)
-	}
-	return data, nil
+	return looking(context.Background(), a.s, "ship_state", func() ([]byte, error) { return ship.State(a.s.engine) })
 }
 
 // SetShipState is [admin.Operator.SetShipState].
 func (a operator) SetShipState(data []byte) error {
-	if err := a.s.engine.Enter(); err != nil {
-		return a.s.verbError("set_ship_state", err)
-	}
-	defer a.s.engine.Leave()
-	var state admin.HubFacts
-	if len(data) > ship.MaxState || json.Unmarshal(data, &state) != nil {
-		return a.s.verbError("set_ship_state", fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", ship.MaxState))
-	}
-	if err := ship.SetState(a.s.engine, data); err != nil {
-		return a.s.verbError("set_ship_state", err)
-	}
-	return nil
+	_, err := changing(context.Background(), a.s, "set_ship_state", func() (state admin.HubFacts, err error) {
+		if len(data) > ship.MaxState || json.Unmarshal(data, &state) != nil {
+			return state, fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", ship.MaxState)
+		}
+		return state, ship.SetState(a.s.engine, data)
+	})
+	return err
 }
 
 // HoldShipping is [admin.Operator.HoldShipping].
 func (a operator) HoldShipping(ctx context.Context) (release func(), err error) {
-	if err := a.s.enter(ctx); err != nil {
-		return nil, a.s.verbError("hold_shipping", err)
-	}
-	defer a.s.engine.Leave()
-	release, err = a.s.engine.Locks.Names(ctx, a.s.opts.LockTimeout, "ship", "ship")
-	if err != nil {
-		return nil, a.s.verbError("hold_shipping", err)
-	}
-	return release, nil
+	return changing(ctx, a.s, "hold_shipping", func() (func(), error) {
+		return a.s.engine.Locks.Names(ctx, a.s.opts.LockTimeout, "ship", "ship")
+	})
 }
 
 // Content is [admin.Operator.Content].
 func (a operator) Content(ctx context.Context, r admin.ContentRequest) ([]byte, error) {
-	s := a.s
-	if err := s.enterReader(ctx); err != nil {
-		return nil, s.verbError("content", err)
-	}
-	defer s.engine.Leave()
-	data, err := ship.Bytes{Path: r.Path, SHA256: r.SHA256.String(), Size: r.Bytes, Seq: r.Seq, Git: r.Git}.Read(ctx, s.versions, s.observed)
-	if err != nil {
-		e := s.engine.ErrorOf(err)
+	return looking(ctx, a.s, "content", func() ([]byte, error) {
+		data, err := ship.Bytes{Path: r.Path, SHA256: r.SHA256.String(), Size: r.Bytes, Seq: r.Seq, Git: r.Git}.Read(ctx, a.s.versions, a.s.observed)
+		if err == nil {
+			return data, nil
+		}
+		e := a.s.engine.ErrorOf(err)
 		e.Path = cmp.Or(e.Path, r.Path)
-		return nil, s.verbError("content", e)
-	}
-	return data, nil
+		return nil, e
+	})
 }
 
 // SnapshotTree is [admin.Operator.SnapshotTree].
 func (a operator) SnapshotTree(ctx context.Context, id string) (admin.Tree, error) {
-	if err := a.s.enterReader(ctx); err != nil {
-		return admin.Tree{}, a.s.verbError("snapshot_tree", err)
-	}
-	defer a.s.engine.Leave()
-	_, x, err := a.s.observed.Load(id)
-	if err != nil {
-		return admin.Tree{}, a.s.verbError("snapshot_tree", err)
-	}
-	return ship.Tree(x), nil
+	return looking(ctx, a.s, "snapshot_tree", func() (admin.Tree, error) {
+		_, x, err := a.s.observed.Load(id)
+		if err != nil {
+			return admin.Tree{}, err
+		}
+		return ship.Tree(x), nil
+	})
 }
 
 // Materialize is [admin.Operator.Materialize].

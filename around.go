@@ -54,16 +54,11 @@ func (s *Store) scan(ctx context.Context, r around.ScanRequest) (around.ScanResu
 }
 
 // aroundCall scans when a call begins or ends, and records that it does.
-func (s *Store) aroundCall(ctx context.Context, c around.ToolCall, ends bool) (out around.ScanResult, err error) {
-	if err = s.engine.Enter(); err == nil {
-		defer s.engine.Leave() // Report may end the goroutine
+func (s *Store) aroundCall(ctx context.Context, c around.ToolCall, ends bool) (around.ScanResult, error) {
+	return changing(ctx, s, "scan", func() (around.ScanResult, error) {
 		scanner := s.scanner(ctx)
-		out, err = scanner.Call(ctx, scanner.Clean(c), ends)
-	}
-	if err != nil {
-		err = s.verbError("scan", err)
-	}
-	return out, err
+		return scanner.Call(ctx, scanner.Clean(c), ends)
+	})
 }
 
 // Changes lists the files that were changed, with the net change of each,
@@ -148,15 +143,10 @@ func (s *Store) SeenCall(ctx context.Context, c around.ToolCall) (bool, error) {
 	if c.ID == "" || c.Alike {
 		return false, nil
 	}
-	if err := s.enter(ctx); err != nil {
-		return false, s.verbError("scan", err)
-	}
-	defer s.engine.Leave()
-	first, err := s.observed.First(strings.Join([]string{c.Host, c.Session, c.ID}, "\x00"), c.Event)
-	if err != nil {
-		return false, s.verbError("scan", err)
-	}
-	return !first, nil
+	return changing(ctx, s, "scan", func() (bool, error) {
+		first, err := s.observed.First(strings.Join([]string{c.Host, c.Session, c.ID}, "\x00"), c.Event)
+		return !first && err == nil, err
+	})
 }
 
 // Capture returns which programs report their tool calls. Errors: the common
@@ -340,7 +330,7 @@ func (s *Store) Blame(ctx context.Context, r around.BlameRequest) (around.BlameR
 // Errors: those of every write, the path details, [ErrPathClaimed].
 func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (around.Claim, error) {
 	session, caller := s.sessionOf(ctx)
-	return s.claiming(ctx, func() (around.Claim, error) {
+	return changing(ctx, s, "claim", func() (around.Claim, error) {
 		return s.leases.Claim(ctx, around.Claim{Session: session, Caller: caller, Paths: paths}, ttl, func(path string) (string, error) { return versions.Identity(s.engine, path) })
 	})
 }
@@ -349,7 +339,7 @@ func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (a
 // [ErrClaimLost]. Other errors: those of [Store.Claim].
 func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (around.Claim, error) {
 	session, _ := s.sessionOf(ctx)
-	return s.claiming(ctx, func() (around.Claim, error) { return s.leases.Renew(ctx, session, fence, ttl) })
+	return changing(ctx, s, "claim", func() (around.Claim, error) { return s.leases.Renew(ctx, session, fence, ttl) })
 }
 
 // Release ends a claim of the session, or any claim in the context of an operator
@@ -357,7 +347,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (aro
 // [Store.Claim].
 func (s *Store) Release(ctx context.Context, fence uint64) error {
 	session, _ := s.sessionOf(ctx)
-	_, err := s.claiming(ctx, func() (around.Claim, error) {
+	_, err := changing(ctx, s, "claim", func() (around.Claim, error) {
 		return around.Claim{}, s.leases.Release(ctx, session, fence, isOperator(ctx))
 	})
 	return err
@@ -369,19 +359,6 @@ func (s *Store) Claims(ctx context.Context) ([]around.Claim, error) {
 		list, err := s.leases.List()
 		return append([]around.Claim{}, list...), err
 	})
-}
-
-// claiming changes the claims.
-func (s *Store) claiming(ctx context.Context, edit func() (around.Claim, error)) (around.Claim, error) {
-	if err := s.enter(ctx); err != nil {
-		return around.Claim{}, s.verbError("claim", err)
-	}
-	defer s.engine.Leave()
-	c, err := edit()
-	if err != nil {
-		return around.Claim{}, s.verbError("claim", err)
-	}
-	return c, nil
 }
 
 // sessionOf returns the session and the caller of a call that names neither.

@@ -307,27 +307,28 @@ type ChunkStatusResult struct {
 //
 // Errors: the common ones, [ErrBadSession], [ErrLockTimeout].
 func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkStatusResult, error) {
-	a, err := s.begin(ctx, "chunk_status", "", s.budgets.About(r, chunks.About(r.Session)...))
-	if err != nil {
-		return ChunkStatusResult{}, err
-	}
-	sess, err := s.chunks.Look(ctx, r.Session)
-	if err != nil {
-		return ChunkStatusResult{}, a.failed(err)
-	}
-	defer s.engine.Leave()
+	return reading(ctx, s, "chunk_status", "", s.budgets.About(r, chunks.About(r.Session)...), func() (ChunkStatusResult, error) {
+		sess, err := s.chunks.Look(ctx, r.Session)
+		if err != nil {
+			return ChunkStatusResult{}, err
+		}
+		return statusOf(sess), nil
+	})
+}
+
+func statusOf(sess *chunks.Session) ChunkStatusResult {
 	out := ChunkStatusResult{
-		Session: r.Session, Exists: sess.Found, CreatedAt: timestamp(sess.Manifest.CreatedAt), TotalExpected: sess.Total(), PresentIndices: sess.Indices(),
+		Session: sess.Name, Exists: sess.Found, CreatedAt: timestamp(sess.Manifest.CreatedAt), TotalExpected: sess.Total(), PresentIndices: sess.Indices(),
 		NextIndex: sess.Next(), Bytes: sess.Bytes(), Separator: sess.Manifest.Separator,
 	}
 	out.Missing, out.MissingCount = sess.Missing()
 	if sess.Found {
-		out.ChunkDir = engine.StateDirName + "/" + chunks.SessionObject(r.Session)
+		out.ChunkDir = engine.StateDirName + "/" + chunks.SessionObject(sess.Name)
 	}
 	if seal := sess.Manifest.Sealed; seal != nil {
 		out.Sealed, out.OutputPath, out.OutputSHA256 = true, seal.OutputPath, digest(seal.SHA256)
 	}
-	return out, nil
+	return out
 }
 
 // ChunkPreviewRequest asks for what a compose would write.
@@ -384,29 +385,22 @@ type ChunkPreviewResult struct {
 // that was changed on disk, naming its number, the path details for a target
 // path that is invalid, [ErrLockTimeout].
 func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
-	a, err := s.begin(ctx, "chunk_preview", "", s.budgets.About(r, chunks.About(r.Session)...))
-	if err != nil {
-		return ChunkPreviewResult{}, err
-	}
-	if e := cmp.Or(checkWindow(r.Offset, &r.MaxBytes), chunks.CheckSeparator(r.Separator)); e != nil {
-		return ChunkPreviewResult{}, a.failed(e)
-	}
-	if r.TargetPath != "" {
-		if r.TargetPath, _, err = relpath.Clean(r.TargetPath, s.engine.Tree.Rules); err != nil {
-			return ChunkPreviewResult{}, a.failed(err)
+	return reading(ctx, s, "chunk_preview", "", s.budgets.About(r, chunks.About(r.Session)...), func() (out ChunkPreviewResult, err error) {
+		if e := cmp.Or(checkWindow(r.Offset, &r.MaxBytes), chunks.CheckSeparator(r.Separator)); e != nil {
+			return out, e
 		}
-	}
-	var out ChunkPreviewResult
-	for range chunks.MaxAgain { // pieces may be taken away while they are read
-		if out, err = s.preview(ctx, r); !engine.IsAbsent(err) {
-			break
+		if r.TargetPath != "" {
+			if r.TargetPath, _, err = relpath.Clean(r.TargetPath, s.engine.Tree.Rules); err != nil {
+				return out, err
+			}
 		}
-	}
-	if err != nil {
-		return ChunkPreviewResult{}, a.failed(err)
-	}
-	s.engine.Leave()
-	return out, nil
+		for range chunks.MaxAgain { // pieces may be taken away while they are read
+			if out, err = s.preview(ctx, r); !engine.IsAbsent(err) {
+				break
+			}
+		}
+		return out, err
+	})
 }
 
 // checkWindow refuses a window that no reply shows.

@@ -128,13 +128,10 @@ type ProtectFacts struct {
 // durability, the policy in force, staged transactions, what Open recovered,
 // how far a hub has the journal, the numeric codes. Errors: the common ones.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
-	if err := ctx.Err(); err != nil {
-		return DescribeResult{}, s.verbError("describe", err)
-	}
-	if err := s.engine.EnterAny(); err != nil {
-		return DescribeResult{}, s.verbError("describe", err)
-	}
-	defer s.engine.Leave()
+	return uncounted(ctx, s, "describe", s.engine.EnterAny, func() (DescribeResult, error) { return s.describe(ctx), nil })
+}
+
+func (s *Store) describe(ctx context.Context) DescribeResult {
 	out := DescribeResult{
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
 		ReadOnly: s.opts.ReadOnly, Poisoned: s.engine.Poisoned.Load() || s.engine.Present() != nil, Recovery: s.Recovery(),
@@ -148,7 +145,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		out.Hub.Task, out.Hub.LostTask = gate.Label(s.gate.SafeText(out.Hub.Task)), gate.Label(s.gate.SafeText(out.Hub.LostTask))
 		out.Hub.Waiting = out.HeadSeq - min(out.Hub.Seq, out.HeadSeq)
 	}
-	return out, nil
+	return out
 }
 
 // policyProblem returns what is wrong with the policy file, nil when it is valid.

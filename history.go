@@ -68,16 +68,7 @@ type FileVersion struct {
 // proportional to the versions requested. Errors: the common ones, the path
 // details, [ErrNotFound] for a path the journal does not know.
 func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryResult, error) {
-	a, err := s.begin(ctx, "history", r.Path, r)
-	if err != nil {
-		return HistoryResult{}, err
-	}
-	out, err := s.listVersions(r)
-	if err != nil {
-		return HistoryResult{}, a.failed(err)
-	}
-	s.engine.Leave()
-	return out, nil
+	return reading(ctx, s, "history", r.Path, r, func() (HistoryResult, error) { return s.listVersions(r) })
 }
 
 func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -40,16 +41,9 @@ func (s *Store) channelTo(ctx context.Context) hook.AskFunc {
 // hooks with a method ResetTask are reset. A panic in one is contained: the
 // others and the budgets are reset, and the error reports it.
 func (s *Store) ResetTask(ctx context.Context) error {
-	if err := s.enterReader(ctx); err != nil {
-		return s.verbError("reset_task", err)
-	}
-	defer s.engine.Leave()
-	failed := s.hooks.ResetTask()
-	if err := s.budgets.Reset(); err != nil {
-		return s.verbError("reset_task", err)
-	}
-	if failed != nil {
-		return s.verbError("reset_task", failed)
-	}
-	return nil
+	_, err := looking(ctx, s, "reset_task", func() (none struct{}, err error) {
+		failed := s.hooks.ResetTask()
+		return none, cmp.Or(s.budgets.Reset(), failed)
+	})
+	return err
 }

@@ -105,14 +105,14 @@ type JournalEntry struct {
 // are known to be on stable storage are returned. Lines that cannot be read are
 // counted and skipped. Errors: the common ones.
 func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalTailResult, error) {
+	return looking(ctx, s, "journal_tail", func() (JournalTailResult, error) { return s.tail(r) })
+}
+
+func (s *Store) tail(r JournalTailRequest) (JournalTailResult, error) {
 	out := JournalTailResult{Entries: []JournalEntry{}}
-	if err := s.enterReader(ctx); err != nil {
-		return out, s.verbError("journal_tail", err)
-	}
-	defer s.engine.Leave()
 	n := cmp.Or(r.N, 20)
 	if n < 0 || n > maxTail {
-		return out, s.verbError("journal_tail", fault.New(fault.InvalidArgument).Hintf("n must be 1 to %d", maxTail).With("argument", "n"))
+		return out, fault.New(fault.InvalidArgument).Hintf("n must be 1 to %d", maxTail).With("argument", "n")
 	}
 	if s.engine.Log == nil {
 		return out, nil
@@ -120,7 +120,7 @@ func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalT
 	want := feed.Filter{Path: r.FilterPath, Mode: r.FilterMode, Caller: r.FilterCaller, Refused: r.IncludeRefused, Observed: r.IncludeObserved}
 	recs, malformed, err := s.engine.Log.Tail(n, want.Keep(), 0)
 	if err != nil {
-		return out, s.verbError("journal_tail", err)
+		return out, err
 	}
 	for _, rec := range recs {
 		out.Entries = appendEntries(out.Entries, rec, want)
@@ -172,15 +172,10 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // [ErrInvalidArgument], the storage details, [ErrStoreClosed]; [ErrStoreReadOnly] and
 // [ErrBadPolicy] when a cursor would have to be stored.
 func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
-	out := JournalSinceResult{Entries: []JournalEntry{}}
-	if err := s.enterReader(ctx); err != nil {
-		return out, s.verbError("journal_since", err)
-	}
-	defer s.engine.Leave()
-	if err := s.since(ctx, r, &out); err != nil {
-		return JournalSinceResult{Entries: []JournalEntry{}}, s.verbError("journal_since", err)
-	}
-	return out, nil
+	return looking(ctx, s, "journal_since", func() (JournalSinceResult, error) {
+		out := JournalSinceResult{Entries: []JournalEntry{}}
+		return out, s.since(ctx, r, &out)
+	})
 }
 
 // JournalRows iterates over the rows that [Store.JournalSince] returns in pages,

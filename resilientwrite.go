@@ -163,7 +163,11 @@ type Store struct {
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrCanceled]; after an error, what
 // was acknowledged keeps its previous level.
 func (s *Store) Sync(ctx context.Context) error {
-	if err := s.enterReader(ctx); err != nil {
+	err := ctx.Err()
+	if err == nil {
+		err = s.engine.EnterReader()
+	}
+	if err != nil {
 		return s.verbError("sync", err)
 	}
 	if s.engine.Settler == nil {
@@ -179,7 +183,6 @@ func (s *Store) Sync(ctx context.Context) error {
 		}
 		done <- err
 	}()
-	err := error(nil)
 	select {
 	case err = <-done:
 	case <-ctx.Done():
@@ -189,22 +192,6 @@ func (s *Store) Sync(ctx context.Context) error {
 		return s.verbError("sync", err)
 	}
 	return nil
-}
-
-// enterReader counts a reading call in, unless its context has ended.
-func (s *Store) enterReader(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.engine.EnterReader()
-}
-
-// enter counts a changing call in, unless its context has ended.
-func (s *Store) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.engine.Enter()
 }
 
 // attempt is a call of a verb that changes nothing in the workspace.
@@ -244,8 +231,20 @@ func reading[T any](ctx context.Context, s *Store, op, path string, req any, f f
 }
 
 // looking runs f as a call that changes nothing and counts no failures.
-func looking[T any](ctx context.Context, s *Store, op string, f func() (T, error)) (out T, err error) {
-	if err := s.enterReader(ctx); err != nil {
+func looking[T any](ctx context.Context, s *Store, op string, f func() (T, error)) (T, error) {
+	return uncounted(ctx, s, op, s.engine.EnterReader, f)
+}
+
+// changing runs f as a call that changes only the state directory and counts no failures.
+func changing[T any](ctx context.Context, s *Store, op string, f func() (T, error)) (T, error) {
+	return uncounted(ctx, s, op, s.engine.Enter, f)
+}
+
+func uncounted[T any](ctx context.Context, s *Store, op string, enter func() error, f func() (T, error)) (out T, err error) {
+	if err = ctx.Err(); err == nil {
+		err = enter()
+	}
+	if err != nil {
 		return out, s.verbError(op, err)
 	}
 	defer s.engine.Leave()
