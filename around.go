@@ -229,11 +229,13 @@ func (s *Store) SnapshotList(
 func (s *Store) SnapshotDiff(
 	ctx context.Context, r around.SnapshotDiffRequest,
 ) (around.SnapshotDiffResult, error) {
-	from, to, err := s.twoStates(ctx, r.From, r.To)
-	if err != nil {
-		return around.SnapshotDiffResult{Files: []around.FileChange{}}, s.verbError("snapshot_diff", err)
-	}
-	return changes.DiffOf(from, to), nil
+	return looking(ctx, s, "snapshot_diff", func() (around.SnapshotDiffResult, error) {
+		from, to, err := s.twoStates(ctx, r.From, r.To)
+		if err != nil {
+			return around.SnapshotDiffResult{Files: []around.FileChange{}}, err
+		}
+		return changes.DiffOf(from, to), nil
+	})
 }
 
 // twoStates returns two snapshots, or one and the workspace if the second has no name.

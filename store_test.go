@@ -421,9 +421,42 @@ func BenchmarkDifferentFailingReads(b *testing.B) {
 	}
 }
 
-// TestEveryMethodHonoursItsContext calls each method of a Store and of its Admin that
-// takes a context with one that is canceled, and with arguments that are valid.
-func TestEveryMethodHonoursItsContext(t *testing.T) {
+// everyMethod calls each method of a Store and of its Admin that takes a context, with
+// the arguments of valid, or with zero ones.
+func everyMethod(ctx context.Context, s *rw.Store, valid map[string][]any) iter.Seq2[string, error] {
+	operator := s.Admin()
+	return func(yield func(string, error) bool) {
+		for _, v := range []reflect.Value{reflect.ValueOf(s), reflect.ValueOf(&operator).Elem()} {
+			for i := range v.NumMethod() {
+				name, m := v.Type().Method(i).Name, v.Method(i)
+				if m.Type().NumIn() == 0 || m.Type().In(0) != reflect.TypeFor[context.Context]() || m.Type().IsVariadic() || name == "Close" {
+					continue
+				}
+				args := []reflect.Value{reflect.ValueOf(ctx)}
+				for j := range m.Type().NumIn() - 1 {
+					arg := reflect.Zero(m.Type().In(j + 1))
+					if given := valid[name]; given != nil {
+						arg = reflect.ValueOf(given[j])
+					}
+					args = append(args, arg)
+				}
+				out := m.Call(args)
+				err, _ := out[len(out)-1].Interface().(error)
+				if rows, ok := out[0].Interface().(iter.Seq2[rw.JournalEntry, error]); ok {
+					for _, err = range rows {
+					}
+				}
+				if !yield(name, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// TestEveryMethodRefuses: each method reports that its context is canceled, that its store
+// is closed or, if it changes something, that its store is read-only. Nothing changes.
+func TestEveryMethodRefuses(t *testing.T) {
 	s, dir := quick(t, &rw.Options{Session: "s"})
 	write(t, s, "a.txt", "one", rw.ModeCreate)
 	snap := must(s.Snapshot(background, around.SnapshotRequest{}))(t)
@@ -453,33 +486,29 @@ func TestEveryMethodHonoursItsContext(t *testing.T) {
 		"Tx":              {rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "a.txt"}}}},
 		"TxStage":         {rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "delete", Path: "a.txt"}}},
 	}
+	before := snapshot(t, dir)
 	ctx, cancel := context.WithCancel(background)
 	cancel()
-	operator := s.Admin()
-	for _, v := range []reflect.Value{reflect.ValueOf(s), reflect.ValueOf(&operator).Elem()} {
-		for i := range v.NumMethod() {
-			name, m := v.Type().Method(i).Name, v.Method(i)
-			if m.Type().NumIn() == 0 || m.Type().In(0) != reflect.TypeFor[context.Context]() || m.Type().IsVariadic() || name == "Close" {
-				continue
-			}
-			args := []reflect.Value{reflect.ValueOf(ctx)}
-			for j := range m.Type().NumIn() - 1 {
-				arg := reflect.Zero(m.Type().In(j + 1))
-				if given := valid[name]; given != nil {
-					arg = reflect.ValueOf(given[j])
-				}
-				args = append(args, arg)
-			}
-			out := m.Call(args)
-			err, _ := out[len(out)-1].Interface().(error)
-			if rows, ok := out[0].Interface().(iter.Seq2[rw.JournalEntry, error]); ok {
-				for _, err = range rows {
-				}
-			}
-			expect(t, errors.Is(err, rw.ErrCanceled), "%s: %v", name, err)
+	for name, err := range everyMethod(ctx, s, valid) {
+		expect(t, errors.Is(err, rw.ErrCanceled), "%s: %v", name, err)
+	}
+	noErr(t, s.Close(background))
+	for name, err := range everyMethod(background, s, valid) {
+		expect(t, errors.Is(err, rw.ErrStoreClosed), "%s of a closed store: %v", name, err)
+	}
+	var changing []string
+	ro := quickAt(t, dir, &rw.Options{ReadOnly: true, Session: "s"})
+	for name, err := range everyMethod(background, ro, valid) {
+		if errors.Is(err, rw.ErrStoreReadOnly) {
+			changing = append(changing, name)
 		}
 	}
-	fileIs(t, dir, "a.txt", "one")
+	equal(t, strings.Join(changing, " "), "BeginCall Checkpoint CheckpointCleanup ChunkAppend ChunkCompose ChunkReset ChunkWrite Claim Delete DraftDelete Edit EndCall Exec "+
+		"HandoffWrite Move Release Renew Restore SafeWrite SafeWriteFrom Scan ScratchDelete ScratchPut SeenCall Snapshot SnapshotDiff SnapshotRestore "+
+		"Tx TxBegin TxCommit TxRollback TxStage Undo WriteUnasked Compact Erase HoldShipping Import Materialize Repair", "refused by a read-only store")
+	h := versionsOf(t, ro, "a.txt")
+	expect(t, len(h) == 1 && h[0].Available, "read only: %+v", h)
+	equal(t, snapshot(t, dir), before, "something changed")
 }
 
 func TestDigestText(t *testing.T) {

@@ -109,7 +109,11 @@ func (k *Call) clearWay(ctx context.Context) error {
 			names = append(names, path.Base(m.Object))
 		}
 	}
+	if err := k.s.EnterReader(); err != nil {
+		return err
+	}
 	odd, err := k.odd(names...)
+	k.s.Leave()
 	if odd == nil || err != nil {
 		return err
 	}
