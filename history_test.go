@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -764,50 +763,6 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestClosedAndReadOnlyStores refuse every verb with their own reason.
-func TestClosedAndReadOnlyStores(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "a.txt", "one", rw.ModeCreate)
-	write(t, s, "d/b.txt", "b", rw.ModeCreate)
-	noErr(t, s.Close(background))
-	ro := quickAt(t, dir, &rw.Options{ReadOnly: true})
-	h := versionsOf(t, ro, "a.txt")
-	expect(t, len(h) == 1 && h[0].Available, "read only: %+v", h)
-	must(ro.Operation(background, rw.OperationRequest{InvocationID: "x"}))(t)
-	must(ro.Operation(background, rw.OperationRequest{IdempotencyKey: "x"}))(t)
-	before := snapshot(t, dir)
-	for _, c := range []struct {
-		s    *rw.Store
-		want rw.Detail
-	}{{s, rw.ErrStoreClosed}, {ro, rw.ErrStoreReadOnly}} {
-		for name, call := range map[string]func() error{
-			"edit": func() error {
-				return errorOf(c.s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "2"}}}))
-			},
-			"delete": func() error { return errorOf(c.s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
-			"move":   func() error { return errorOf(c.s.Move(background, rw.MoveRequest{Path: "d", To: "e"})) },
-			"tx":     func() error { return transact(c.s, rw.TxOp{Op: "delete", Path: "a.txt"}) },
-			"begin":  func() error { return errorOf(c.s.TxBegin(background, rw.TxBeginRequest{})) },
-			"stage": func() error {
-				return errorOf(c.s.TxStage(background, rw.TxStageRequest{TxID: "tx_a", Op: rw.TxOp{Op: "delete", Path: "a"}}))
-			},
-			"commit":   func() error { return errorOf(c.s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_a"})) },
-			"rollback": func() error { return errorOf(c.s.TxRollback(background, rw.TxRollbackRequest{TxID: "tx_a"})) },
-			"restore":  func() error { return errorOf(c.s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: 1})) },
-			"undo":     func() error { return errorOf(c.s.Undo(background, rw.UndoRequest{})) },
-		} {
-			isErr(t, call(), c.want, name)
-		}
-	}
-	for name, call := range map[string]func() error{
-		"history":   func() error { return errorOf(s.History(background, rw.HistoryRequest{Path: "a.txt"})) },
-		"operation": func() error { return errorOf(s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"})) },
-	} {
-		isErr(t, call(), rw.ErrStoreClosed, name)
-	}
-	equal(t, snapshot(t, dir), before, "something changed")
-}
-
 // TestTwoStoresAtOnce: edits, moves, transactions and undos of two stores over the same
 // files; every one is complete, and the journal matches the files.
 func TestTwoStoresAtOnce(t *testing.T) {
@@ -883,28 +838,6 @@ func TestTransactionOf256Files(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestRowTooLargeIsATypedRefusal: more than one journal row holds.
-func TestRowTooLargeIsATypedRefusal(t *testing.T) {
-	t.Parallel()
-	s, dir := quick(t, nil)
-	var ops []rw.TxOp
-	deep := strings.Repeat(strings.Repeat("n", 200)+"/", 10)
-	for i := range 256 {
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%s%03d", deep, i), Content: []byte("x")})
-	}
-	err := transact(s, ops...)
-	if err == nil {
-		return
-	}
-	e := rw.AsError("", err)
-	expect(t, e.Effect == rw.EffectNone && e.Detail != rw.ErrInternal && e.Hint != "", "%+v (%v)", e, errors.Unwrap(err))
-	got := tree(t, dir)
-	expect(t, got == "", "left %d bytes of tree", len(got))
-	length(t, must(os.ReadDir(dir))(t), 1, "left")
-	write(t, s, "a.txt", "the store goes on", rw.ModeCreate)
-	check(t, s, true)
-}
-
 // TestStrangeTransactions: sequences of operations on one file, and arguments of every
 // kind.
 func TestStrangeTransactions(t *testing.T) {
@@ -969,28 +902,6 @@ func TestEditsWithNULsAreNotMixedUp(t *testing.T) {
 	fileIs(t, dir, "a.txt", "c\x001\x00d\x00e")
 	second := rw.EditRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: "k"}, Edits: []rw.EditOp{{Old: "a", New: "c", Count: 1}, {Old: "d\x001\x00b", New: "e", Count: 1}}}
 	deny(t, s, dir, "another request", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.Edit(background, second)) })
-}
-
-// TestCanceledCallsChangeNothing before their commit point.
-func TestCanceledCallsChangeNothing(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "a.txt", "one", rw.ModeCreate)
-	write(t, s, "a.txt", "two", rw.ModeOverwrite)
-	ctx, cancel := context.WithCancel(background)
-	cancel()
-	for name, call := range map[string]func() error{
-		"edit": func() error {
-			return errorOf(s.Edit(ctx, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "x"}}}))
-		},
-		"delete":  func() error { return errorOf(s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})) },
-		"move":    func() error { return errorOf(s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "b/c.txt"})) },
-		"tx":      func() error { return errorOf(s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "a.txt"}}})) },
-		"restore": func() error { return errorOf(s.Restore(ctx, rw.RestoreRequest{Path: "a.txt", Version: 1})) },
-		"undo":    func() error { return errorOf(s.Undo(ctx, rw.UndoRequest{})) },
-		"history": func() error { return errorOf(s.History(ctx, rw.HistoryRequest{Path: "a.txt"})) },
-	} {
-		deny(t, s, dir, name, rw.ErrCanceled, call)
-	}
 }
 
 // moveOver moves a file or a directory over an existing one.
