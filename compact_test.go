@@ -248,9 +248,7 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 
 // TestCompactAppliesTheLimitsOfHistory when no other process writes.
 func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
-	dir := workspace(t)
-	os.Mkdir(statePath(dir), 0o700)
-	os.WriteFile(statePath(dir, "policy.yaml"), []byte("history:\n  max_versions: 3\n"), 0o600)
+	dir := withHistoryPolicy(t, "{max_versions: 3}")
 	s := open(t, dir, nil)
 	for i := range 10 {
 		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)

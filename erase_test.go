@@ -570,13 +570,13 @@ func TestPruneBesideAnErasure(t *testing.T) {
 		run := func() error {
 			return errorOf(eraser.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
 		}
-		done, over := runTo(t, process, at, run)
+		done, stopped := stoppedAt(t, process, at, run)
 		for i := range 4 { // the bytes that these keep have all limits applied
 			err := errorOf(other.SafeWrite(background, put("b.txt", strings.Repeat(fmt.Sprint(i), 5<<10), rw.ModeOverwrite)))
 			require(t, err == nil || rw.AsError("", err).Action == rw.ActionRetryLater, "stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
 		}
 		process.Continue()
-		if !over && <-done != nil { // a version of the other process could not reach history
+		if stopped && <-done != nil { // a version of the other process could not reach history
 			noErr(t, other.Sync(background))
 			noErr(t, run(), "stopped at ", at)
 		}
@@ -585,7 +585,7 @@ func TestPruneBesideAnErasure(t *testing.T) {
 		nowhere(t, fs.Tree(), secret)
 		noErr(t, other.Close(background))
 		noErr(t, eraser.Close(background))
-		if ran++; over {
+		if ran++; !stopped {
 			break
 		}
 	}
@@ -677,12 +677,12 @@ func TestEraseBesideNewObjects(t *testing.T) {
 		run := func() error {
 			return errorOf(eraser.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
 		}
-		done, over := runTo(t, process, at, run)
+		done, stopped := stoppedAt(t, process, at, run)
 		other.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("new"), Label: secret})
 		other.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte(secret)})
 		other.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(quoted)})
 		process.Continue()
-		if !over {
+		if stopped {
 			<-done
 		}
 		noErr(t, run(), "stopped at ", at)
@@ -693,7 +693,7 @@ func TestEraseBesideNewObjects(t *testing.T) {
 		must(other.CheckpointRead(background, rw.CheckpointReadRequest{Name: "innocent"}))(t, "stopped at ", at)
 		noErr(t, other.Close(background))
 		noErr(t, eraser.Close(background))
-		if ran++; over {
+		if ran++; !stopped {
 			break
 		}
 	}

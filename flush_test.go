@@ -269,9 +269,7 @@ func TestTransactionsDoNotReadHistory(t *testing.T) {
 // stay bounded, by transactions too, while those of quiet paths stay.
 func TestBusyPathsAreBounded(t *testing.T) {
 	t.Parallel()
-	dir := workspace(t)
-	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
-	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: {max_versions: 5}\n"), 0o600))
+	dir := withHistoryPolicy(t, "{max_versions: 5}")
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	quiet := func(i int) string { return fmt.Sprintf("quiet%d.txt", i) }
 	tx(t, s, many(50, createOp, quiet, "first"))
@@ -326,7 +324,7 @@ const laneBytes = 3 << 20
 // laneCall is one call of the test.
 type laneCall struct {
 	least int64 // looks of a whole call
-	call  func(ctx context.Context) error
+	call  func(context.Context) error
 }
 
 // laneCalls are calls of every tool that takes content, with so much content that none
@@ -334,50 +332,24 @@ type laneCall struct {
 func laneCalls(s *rw.Store) map[string]laneCall {
 	text := strings.Repeat("some ordinary words of a line\r\n", laneBytes/31)
 	list := "[" + strings.TrimSuffix(strings.Repeat(`"word",`, laneBytes/7), ",") + "]"
+	ops := []rw.TxOp{{Op: "write", Path: "big.txt", Mode: rw.ModeOverwrite, Content: []byte(text)}}
+	for range 20 {
+		ops = append(ops, rw.TxOp{Op: "write", Path: "big.txt", Mode: rw.ModeAppend, Content: []byte("x")})
+	}
 	return map[string]laneCall{
-		"write": {30, func(ctx context.Context) error {
-			return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.txt", Content: []byte(text), Mode: rw.ModeOverwrite, EOL: "lf"}))
-		}},
-		"append": {20, func(ctx context.Context) error {
-			return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte(text), Mode: rw.ModeAppend}))
-		}},
-		"validate": {2, func(ctx context.Context) error {
-			return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.json", Content: []byte(list), Mode: rw.ModeOverwrite, Validate: true}))
-		}},
-		"edit": {24, func(ctx context.Context) error {
-			return errorOf(s.Edit(ctx, rw.EditRequest{Path: "old.txt", Edits: []rw.EditOp{{Old: "ordinary", New: "usual", Count: -1}, {Old: "usual", New: "common", Count: -1}}}))
-		}},
-		"tx": {30, func(ctx context.Context) error {
-			ops := []rw.TxOp{{Op: "write", Path: "big.txt", Mode: rw.ModeOverwrite, Content: []byte(text)}}
-			for range 20 {
-				ops = append(ops, rw.TxOp{Op: "write", Path: "big.txt", Mode: rw.ModeAppend, Content: []byte("x")})
-			}
-			return errorOf(s.Tx(ctx, rw.TxRequest{Ops: ops}))
-		}},
-		"directories": {20, func(ctx context.Context) error {
-			return errorOf(s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: strings.Repeat("d/", 20) + "f", Content: []byte("x")}}}))
-		}},
-		"chunk": {5, func(ctx context.Context) error {
-			return errorOf(s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte(text)}))
-		}},
-		"compose": {25, func(ctx context.Context) error {
-			return errorOf(s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "old", OutputPath: "big.txt", Mode: rw.ModeOverwrite}))
-		}},
-		"checkpoint": {5, func(ctx context.Context) error {
-			return errorOf(s.Checkpoint(ctx, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(list)}))
-		}},
-		"scratch": {3, func(ctx context.Context) error {
-			return errorOf(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(text), Label: "l"}))
-		}},
-		"score": {10, func(ctx context.Context) error {
-			return errorOf(s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)}))
-		}},
-		"redact": {10, func(ctx context.Context) error {
-			return errorOf(s.Redact(ctx, rw.RedactRequest{Content: []byte(text)}))
-		}},
-		"check": {1, func(ctx context.Context) error {
-			return errorOf(s.Validate(ctx, rw.ValidateRequest{Content: []byte(list), FormatHint: "json"}))
-		}},
+		"write":       {30, within(s.SafeWrite, rw.SafeWriteRequest{Path: "big.txt", Content: []byte(text), Mode: rw.ModeOverwrite, EOL: "lf"})},
+		"append":      {20, within(s.SafeWrite, rw.SafeWriteRequest{Path: "old.txt", Content: []byte(text), Mode: rw.ModeAppend})},
+		"validate":    {2, within(s.SafeWrite, rw.SafeWriteRequest{Path: "big.json", Content: []byte(list), Mode: rw.ModeOverwrite, Validate: true})},
+		"edit":        {24, within(s.Edit, rw.EditRequest{Path: "old.txt", Edits: []rw.EditOp{{Old: "ordinary", New: "usual", Count: -1}, {Old: "usual", New: "common", Count: -1}}})},
+		"tx":          {30, within(s.Tx, rw.TxRequest{Ops: ops})},
+		"directories": {20, within(s.Tx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: strings.Repeat("d/", 20) + "f", Content: []byte("x")}}})},
+		"chunk":       {5, within(s.ChunkWrite, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte(text)})},
+		"compose":     {25, within(s.ChunkCompose, rw.ChunkComposeRequest{Session: "old", OutputPath: "big.txt", Mode: rw.ModeOverwrite})},
+		"checkpoint":  {5, within(s.Checkpoint, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(list)})},
+		"scratch":     {3, within(s.ScratchPut, rw.ScratchPutRequest{Content: []byte(text), Label: "l"})},
+		"score":       {10, within(s.RiskScore, rw.RiskScoreRequest{Content: []byte(text)})},
+		"redact":      {10, within(s.Redact, rw.RedactRequest{Content: []byte(text)})},
+		"check":       {1, within(s.Validate, rw.ValidateRequest{Content: []byte(list), FormatHint: "json"})},
 	}
 }
 
@@ -407,39 +379,21 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	env := handoff.Envelope{TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []handoff.File{}}
 	must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: env}))(t)
 	return map[string]laneCall{
-		"delete": {5, func(ctx context.Context) error { return errorOf(s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})) }},
-		"move": {8, func(ctx context.Context) error {
-			return errorOf(s.Move(ctx, rw.MoveRequest{Path: "moved.txt", To: "to.txt"}))
-		}},
-		"restore": {10, func(ctx context.Context) error {
-			return errorOf(s.Restore(ctx, rw.RestoreRequest{Path: "restored.txt", Version: first["restored.txt"]}))
-		}},
-		"undo": {10, func(ctx context.Context) error {
-			return errorOf(s.Undo(ctx, rw.UndoRequest{Call: rw.Call{Session: "undone"}}))
-		}},
-		"tx commit": {5, func(ctx context.Context) error { return errorOf(s.TxCommit(ctx, rw.TxCommitRequest{TxID: tx.TxID})) }},
-		"handoff": {10, func(ctx context.Context) error {
-			return errorOf(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: env, Body: []byte(text), AutoState: "left.txt"}))
-		}},
-		"handoff read": {1, func(ctx context.Context) error { return errorOf(s.HandoffRead(ctx, handoff.ReadRequest{})) }},
-		"read": {1, func(ctx context.Context) error {
-			return errorOf(s.Read(ctx, rw.ReadRequest{Path: "left.txt", Version: first["left.txt"]}))
-		}},
-		"diff":    {1, func(ctx context.Context) error { return errorOf(s.Diff(ctx, rw.DiffRequest{Path: "left.txt"})) }},
-		"history": {1, func(ctx context.Context) error { return errorOf(s.History(ctx, rw.HistoryRequest{Path: "left.txt"})) }},
-		"preview": {1, func(ctx context.Context) error {
-			return errorOf(s.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: "seen"}))
-		}},
-		"reset": {1, func(ctx context.Context) error {
-			return errorOf(s.ChunkReset(ctx, rw.ChunkResetRequest{Session: "reset"}))
-		}},
-		"draft": {1, func(ctx context.Context) error {
-			return errorOf(s.DraftGet(ctx, rw.DraftGetRequest{DraftRef: drafts[0]}))
-		}},
-		"redact draft": {5, func(ctx context.Context) error { return errorOf(s.Redact(ctx, rw.RedactRequest{DraftRef: drafts[0]})) }},
-		"delete draft": {1, func(ctx context.Context) error {
-			return errorOf(s.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: drafts[1]}))
-		}},
+		"delete":       {5, within(s.Delete, rw.DeleteRequest{Path: "deleted.txt"})},
+		"move":         {8, within(s.Move, rw.MoveRequest{Path: "moved.txt", To: "to.txt"})},
+		"restore":      {10, within(s.Restore, rw.RestoreRequest{Path: "restored.txt", Version: first["restored.txt"]})},
+		"undo":         {10, within(s.Undo, rw.UndoRequest{Call: rw.Call{Session: "undone"}})},
+		"tx commit":    {5, within(s.TxCommit, rw.TxCommitRequest{TxID: tx.TxID})},
+		"handoff":      {10, within(s.HandoffWrite, handoff.WriteRequest{Envelope: env, Body: []byte(text), AutoState: "left.txt"})},
+		"handoff read": {1, within(s.HandoffRead, handoff.ReadRequest{})},
+		"read":         {1, within(s.Read, rw.ReadRequest{Path: "left.txt", Version: first["left.txt"]})},
+		"diff":         {1, within(s.Diff, rw.DiffRequest{Path: "left.txt"})},
+		"history":      {1, within(s.History, rw.HistoryRequest{Path: "left.txt"})},
+		"preview":      {1, within(s.ChunkPreview, rw.ChunkPreviewRequest{Session: "seen"})},
+		"reset":        {1, within(s.ChunkReset, rw.ChunkResetRequest{Session: "reset"})},
+		"draft":        {1, within(s.DraftGet, rw.DraftGetRequest{DraftRef: drafts[0]})},
+		"redact draft": {5, within(s.Redact, rw.RedactRequest{DraftRef: drafts[0]})},
+		"delete draft": {1, within(s.DraftDelete, rw.DraftDeleteRequest{DraftRef: drafts[1]})},
 	}
 }
 
@@ -485,27 +439,17 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 	s := quickAt(t, dir, nil)
 	text := strings.Repeat("a", 1<<20)
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "c", Content: []byte(text)}))(t)
-	for name, call := range map[string]func(ctx context.Context) error{
-		"write": func(ctx context.Context) error {
-			return errorOf(s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text)}))
-		},
-		"compose": func(ctx context.Context) error {
-			return errorOf(s.ChunkCompose(rw.WithGate(ctx, rw.GateOfAgents), rw.ChunkComposeRequest{Session: "c", OutputPath: "a.txt"}))
-		},
-		"preview": func(ctx context.Context) error {
-			return errorOf(s.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: "c", Classify: true}))
-		},
-		"score": func(ctx context.Context) error {
-			return errorOf(s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)}))
-		},
-		"redact": func(ctx context.Context) error {
-			return errorOf(s.Redact(ctx, rw.RedactRequest{Content: []byte(text)}))
-		},
+	for i, call := range []func(context.Context) error{
+		within(s.SafeWrite, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text)}),
+		within(s.ChunkCompose, rw.ChunkComposeRequest{Session: "c", OutputPath: "a.txt"}),
+		within(s.ChunkPreview, rw.ChunkPreviewRequest{Session: "c", Classify: true}),
+		within(s.RiskScore, rw.RiskScoreRequest{Content: []byte(text)}),
+		within(s.Redact, rw.RedactRequest{Content: []byte(text)}),
 	} {
 		ctx := newLookedAt(500)
-		isErr(t, call(ctx), rw.ErrCanceled, name)
+		isErr(t, call(rw.WithGate(ctx, rw.GateOfAgents)), rw.ErrCanceled, "call ", i)
 		more := ctx.looks.Load() - 500
-		expect(t, more >= 0 && more <= 16, "%s: %d looks at the context after it was done", name, more)
+		expect(t, more >= 0 && more <= 16, "call %d: %d looks at the context after it was done", i, more)
 	}
 }
 

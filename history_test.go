@@ -183,19 +183,19 @@ func TestHistoryRefusals(t *testing.T) {
 		{rw.HistoryRequest{Path: ".git/config"}, rw.ErrProtectedPath},
 		{rw.HistoryRequest{Path: rw.StateDirName + "/meta.json"}, rw.ErrProtectedPath},
 	} {
-		deny(t, s, dir, fmt.Sprintf("%q", c.r.Path), c.want, func() error { return errorOf(s.History(background, c.r)) })
+		deny(t, s, dir, fmt.Sprintf("%q", c.r.Path), c.want, calling(s.History, c.r))
 	}
 	for _, r := range []rw.RestoreRequest{{Path: "a.txt"}, {Path: "a.txt", Version: 1, SHA256: digest(hash("x"))}} {
-		deny(t, s, dir, "version and hash", rw.ErrInvalidArgument, func() error { return errorOf(s.Restore(background, r)) })
+		deny(t, s, dir, "version and hash", rw.ErrInvalidArgument, calling(s.Restore, r))
 	}
 	for _, r := range []rw.RestoreRequest{{Path: "a.txt", Version: 999}, {Path: "a.txt", SHA256: digest(hash("y"))}, {Path: "n.txt", Version: 1}} {
-		deny(t, s, dir, "no such version", rw.ErrVersionNotFound, func() error { return errorOf(s.Restore(background, r)) })
+		deny(t, s, dir, "no such version", rw.ErrVersionNotFound, calling(s.Restore, r))
 	}
 	for _, n := range []int{-1, 51} {
-		deny(t, s, dir, "undo n", rw.ErrInvalidArgument, func() error { return errorOf(s.Undo(background, rw.UndoRequest{N: n})) })
+		deny(t, s, dir, "undo n", rw.ErrInvalidArgument, calling(s.Undo, rw.UndoRequest{N: n}))
 	}
-	deny(t, s, dir, "nobody", rw.ErrNothingToUndo, func() error { return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody"}})) })
-	deny(t, s, dir, "other session", rw.ErrNothingToUndo, func() error { return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Session: "other"}})) })
+	deny(t, s, dir, "nobody", rw.ErrNothingToUndo, calling(s.Undo, rw.UndoRequest{Call: rw.Call{Caller: "nobody"}}))
+	deny(t, s, dir, "other session", rw.ErrNothingToUndo, calling(s.Undo, rw.UndoRequest{Call: rw.Call{Session: "other"}}))
 }
 
 // TestEveryVersionRestores: each version of a file can be restored, whichever verb made
@@ -396,7 +396,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 	by(s, "A", "3")
 	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "A"}}))(t)
 	fileIs(t, dir, "a.txt", "2")
-	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) })
+	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, calling(s.Undo, rw.UndoRequest{}))
 }
 
 // TestLinksAreFollowedAndStay: edit, delete, move, restore and undo through a link
@@ -432,24 +432,18 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 		"out": rw.ErrEscapesWorkspace, "ext/outside.txt": rw.ErrEscapesWorkspace, "g/config": rw.ErrProtectedPath, ".GIT/config": rw.ErrProtectedPath,
 		"st/meta.json": rw.ErrProtectedPath, rw.StateDirName + "/meta.json": rw.ErrProtectedPath, "../outside.txt": rw.ErrEscapesWorkspace,
 	} {
-		deny(t, s, dir, "edit "+path, want, func() error {
-			return errorOf(s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}}))
-		})
-		deny(t, s, dir, "delete "+path, want, func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: path})) })
-		deny(t, s, dir, "move out of "+path, want, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: path, To: "stolen.txt"})) })
+		deny(t, s, dir, "edit "+path, want, calling(s.Edit, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}}))
+		deny(t, s, dir, "delete "+path, want, calling(s.Delete, rw.DeleteRequest{Path: path}))
+		deny(t, s, dir, "move out of "+path, want, calling(s.Move, rw.MoveRequest{Path: path, To: "stolen.txt"}))
 		for _, force := range []bool{false, true} {
-			deny(t, s, dir, "move into "+path, want, func() error {
-				return errorOf(s.Move(background, rw.MoveRequest{Path: "real/a.txt", To: path, Overwrite: force, Force: force}))
-			})
+			deny(t, s, dir, "move into "+path, want, calling(s.Move, rw.MoveRequest{Path: "real/a.txt", To: path, Overwrite: force, Force: force}))
 		}
-		deny(t, s, dir, "restore "+path, want, func() error {
-			return errorOf(s.Restore(background, rw.RestoreRequest{Path: path, Version: 1, Force: true}))
-		})
+		deny(t, s, dir, "restore "+path, want, calling(s.Restore, rw.RestoreRequest{Path: path, Version: 1, Force: true}))
 		for _, op := range []rw.TxOp{
 			{Op: "write", Path: path, Content: []byte("x"), Mode: rw.ModeOverwrite}, {Op: "edit", Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}},
 			{Op: "delete", Path: path}, {Op: "move", Path: path, To: "stolen.txt"}, {Op: "move", Path: "real/a.txt", To: path, Overwrite: true},
 		} {
-			deny(t, s, dir, "tx "+op.Op+" "+path, want, func() error { return transact(s, rw.TxOp{Op: "write", Path: "fine.txt", Content: []byte("x")}, op) })
+			deny(t, s, dir, "tx "+op.Op+" "+path, want, calling(s.Tx, rw.TxRequest{Ops: []rw.TxOp{rw.TxOp{Op: "write", Path: "fine.txt", Content: []byte("x")}, op}}))
 		}
 	}
 	// Whole directories that hold or are such a thing.
@@ -457,13 +451,13 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "sub/.git/config"), []byte("x"), 0o644)
 	os.WriteFile(filepath.Join(dir, "sub/a.txt"), []byte("x"), 0o644)
 	for from, want := range map[string]rw.Detail{"sub": rw.ErrProtectedPath, "g": rw.ErrProtectedPath, ".git": rw.ErrProtectedPath, "st": rw.ErrProtectedPath, "ext": rw.ErrEscapesWorkspace} {
-		deny(t, s, dir, "move of directory "+from, want, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: from, To: "taken"})) })
+		deny(t, s, dir, "move of directory "+from, want, calling(s.Move, rw.MoveRequest{Path: from, To: "taken"}))
 	}
 	for to, want := range map[string]rw.Detail{"g/hooks": rw.ErrProtectedPath, "st/x": rw.ErrProtectedPath, "ext/x": rw.ErrEscapesWorkspace} {
-		deny(t, s, dir, "move of a directory to "+to, want, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "real", To: to})) })
+		deny(t, s, dir, "move of a directory to "+to, want, calling(s.Move, rw.MoveRequest{Path: "real", To: to}))
 	}
 	os.Symlink("a.txt", filepath.Join(dir, "real/inner"))
-	deny(t, s, dir, "directory with a link", rw.ErrNotARegularFile, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "real", To: "moved"})) })
+	deny(t, s, dir, "directory with a link", rw.ErrNotARegularFile, calling(s.Move, rw.MoveRequest{Path: "real", To: "moved"}))
 	check(t, s, true)
 }
 
@@ -482,7 +476,7 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 			mustEqual(t, snapshot(t, dir), before, "changed")
 		}
 	}
-	deny(t, s, dir, "directory to itself", rw.ErrInvalidArgument, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "d", To: "ld", Overwrite: true})) })
+	deny(t, s, dir, "directory to itself", rw.ErrInvalidArgument, calling(s.Move, rw.MoveRequest{Path: "d", To: "ld", Overwrite: true}))
 	for i, ops := range [][]rw.TxOp{
 		{{Op: "write", Path: "a.txt", Content: []byte("A"), Mode: rw.ModeOverwrite}, {Op: "write", Path: "l", Content: []byte("L"), Mode: rw.ModeOverwrite}},
 		{{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "o", New: "0"}}}, {Op: "edit", Path: "l", Edits: []rw.EditOp{{Old: "n", New: "N"}}}},
@@ -749,12 +743,8 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	expect(t, m.Files == 1 && tx.Seq == 0 && tx.Results[0].SHA256.String() == hash("n") && strings.Contains(tx.Diff, "+n") && cm.Seq == 0 &&
 		len(cm.Results) == 1, "%+v\n%+v\n%+v", m, tx, cm)
 	for _, call := range []func() error{
-		func() error {
-			return errorOf(s.Delete(background, rw.DeleteRequest{Path: "none", Call: rw.Call{DryRun: true}}))
-		},
-		func() error {
-			return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody", DryRun: true}}))
-		},
+		calling(s.Delete, rw.DeleteRequest{Path: "none", Call: rw.Call{DryRun: true}}),
+		calling(s.Undo, rw.UndoRequest{Call: rw.Call{Caller: "nobody", DryRun: true}}),
 	} {
 		expect(t, call() != nil, "a dry run of what cannot be succeeded")
 	}
@@ -811,31 +801,6 @@ func TestTwoStoresAtOnce(t *testing.T) {
 	for _, s := range stores {
 		check(t, s, true)
 	}
-}
-
-// TestTransactionOf256Files is committed, undone, and restored after a restart.
-func TestTransactionOf256Files(t *testing.T) {
-	t.Parallel()
-	s, dir := quick(t, nil)
-	var ops []rw.TxOp
-	for i := range 256 {
-		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%s/%03d.txt", strings.Repeat("directory/", 5), i), Content: []byte(fmt.Sprint(i))})
-	}
-	empty := tree(t, dir)
-	noErr(t, transact(s, ops...))
-	full := tree(t, dir)
-	mustEqual(t, strings.Count(full, "\n"), 256, full)
-	deny(t, s, dir, "257", rw.ErrInvalidArgument, func() error { return transact(s, append(ops, rw.TxOp{Op: "delete", Path: "x"})...) })
-	undone(t, s, 1)
-	equal(t, tree(t, dir), empty, "not undone")
-	undone(t, s, 1)
-	equal(t, renamed(t, s, "directory", "moved").Files, 256, "files")
-	gone(t, dir, "directory")
-	noErr(t, s.Close(background))
-	s = quickAt(t, dir, nil)
-	undone(t, s, 1)
-	equal(t, tree(t, dir), full, "the move is not undone")
-	check(t, s, true)
 }
 
 // TestStrangeTransactions: sequences of operations on one file, and arguments of every
@@ -901,7 +866,7 @@ func TestEditsWithNULsAreNotMixedUp(t *testing.T) {
 	must(s.Edit(background, first))(t)
 	fileIs(t, dir, "a.txt", "c\x001\x00d\x00e")
 	second := rw.EditRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: "k"}, Edits: []rw.EditOp{{Old: "a", New: "c", Count: 1}, {Old: "d\x001\x00b", New: "e", Count: 1}}}
-	deny(t, s, dir, "another request", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.Edit(background, second)) })
+	deny(t, s, dir, "another request", rw.ErrIdempotencyKeyReused, calling(s.Edit, second))
 }
 
 // moveOver moves a file or a directory over an existing one.
@@ -1396,10 +1361,7 @@ func TestCopiesAreLookedAtAgain(t *testing.T) {
 // the bound always holds, and the last change of every file can be undone.
 func TestHistoryStaysWithinItsCaps(t *testing.T) {
 	t.Parallel()
-	dir := workspace(t)
-	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
-	policy := "history: {max_bytes: 64KiB, max_versions: 10}\n"
-	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte(policy), 0o600))
+	dir := withHistoryPolicy(t, "{max_bytes: 64KiB, max_versions: 10}")
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	rounds := scale(10_000)
 	write(t, s, "once.txt", "the first and only\n", rw.ModeCreate)
@@ -1438,8 +1400,7 @@ func kept(t *testing.T, dir string) (n int) {
 func withHistoryPolicy(t *testing.T, text string) string {
 	t.Helper()
 	dir := workspace(t)
-	noErr(t, os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700))
-	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: "+text+"\n"), 0o600))
+	writePolicy(t, dir, "history: "+text+"\n")
 	return dir
 }
 
@@ -1576,7 +1537,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		for i := range 6 {
 			write(t, sweeper, "a.txt", fmt.Sprintf("a%d", i), rw.ModeOverwrite)
 		}
-		done, over := runTo(t, process, at, func() error { return errorOf(sweeper.Admin().Compact(background, admin.CompactRequest{})) })
+		done, stopped := stoppedAt(t, process, at, func() error { return errorOf(sweeper.Admin().Compact(background, admin.CompactRequest{})) })
 		began := time.Now()
 		for _, text := range []string{"a0", "a1"} { // known, and over the bound until now
 			_, err := creator.SafeWrite(background, put("b.txt", text, rw.ModeOverwrite))
@@ -1586,7 +1547,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		expect(t, took <= 30*time.Second, "stopped at %d: the other process took %s", at, took)
 		noErr(t, creator.Sync(background))
 		process.Continue()
-		if !over {
+		if stopped {
 			noErr(t, <-done)
 		}
 		look := func(s *rw.Store) {
@@ -1610,7 +1571,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		look(s)
 		check(t, s, true)
 		noErr(t, s.Close(background))
-		if ran++; over {
+		if ran++; !stopped {
 			break
 		}
 	}
@@ -1651,25 +1612,18 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 	noErr(t, sweeper.Sync(background))
 	fs.WriteFile("a.txt", []byte("b0"), 0o644) // by another program
 	noErr(t, fs.Foreign().Link("a.txt", fs.Foreign(), "link.txt"))
-	reached, ended := process.PauseAt(at), make(chan error, 1)
-	go func() { ended <- call(writer) }()
-	select {
-	case <-reached:
-	case err := <-ended:
-		noErr(t, err)
-		over = true
-	}
+	done, stopped := stoppedAt(t, process, at, func() error { return call(writer) })
 	_, err := sweeper.Admin().Compact(background, admin.CompactRequest{})
 	require(t, err == nil || rw.AsError("", err).Detail == rw.ErrLockTimeout, "stopped at %d: %v", at, err)
 	process.Continue()
-	if !over {
-		noErr(t, <-ended, "stopped at ", at)
+	if stopped {
+		noErr(t, <-done, "stopped at ", at)
 	}
 	h := must(writer.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
 	for _, v := range h.Versions {
 		expect(t, v.SHA256.String() != hash("b0") || v.Available, "stopped at %d: the version before is gone", at)
 	}
-	return over
+	return !stopped
 }
 
 // TestSyncLooksAgain: a version that another program had open leaves the slots with the
@@ -1717,20 +1671,4 @@ func TestEraseBesideAProcessThatHoldsAVersion(t *testing.T) {
 	noErr(t, f.Close())
 	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	nowhere(t, realTree(t, dir), secret)
-}
-
-// runTo runs a call until its process pauses before operation at. The call is over if it
-// has fewer operations; otherwise done gets its error.
-func runTo(t *testing.T, process *simfs.Process, at int, call func() error) (done chan error, over bool) {
-	t.Helper()
-	reached := process.PauseAt(at)
-	done = make(chan error, 1)
-	go func() { done <- call() }()
-	select {
-	case <-reached:
-		return done, false
-	case err := <-done:
-		noErr(t, err)
-		return done, true
-	}
 }

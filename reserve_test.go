@@ -68,12 +68,10 @@ var waysOut = []struct {
 	run    func(*rw.Store) error
 	gone   string // the file that is not there afterwards
 }{
-	{"delete", nil, func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) }, "a.txt"},
-	{"undo_delete", func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) }, func(s *rw.Store) error {
-		return errorOf(s.Undo(background, rw.UndoRequest{}))
-	}, ""},
-	{"undo_overwrite", do(put("a.txt", otherText, rw.ModeOverwrite)), func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) }, ""},
-	{"undo_create", do(put("d/e.txt", "new", rw.ModeCreate)), func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) }, ""},
+	{"delete", nil, doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}), "a.txt"},
+	{"undo_delete", doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}), doing((*rw.Store).Undo, rw.UndoRequest{}), ""},
+	{"undo_overwrite", do(put("a.txt", otherText, rw.ModeOverwrite)), doing((*rw.Store).Undo, rw.UndoRequest{}), ""},
+	{"undo_create", do(put("d/e.txt", "new", rw.ModeCreate)), doing((*rw.Store).Undo, rw.UndoRequest{}), ""},
 	{"undo_move", func(s *rw.Store) error {
 		if err := do(put("d/e/f.txt", "deep", rw.ModeCreate))(s); err != nil {
 			return err
@@ -412,10 +410,10 @@ func TestSlotsAreProtected(t *testing.T) {
 		strings.Replace(name, "s", "ſ", 1) + "/x", ".rw\u200c" + name[3:] + "/x",
 	} {
 		for verb, call := range map[string]func() error{
-			"write":  func() error { return errorOf(s.SafeWrite(background, put(p, "x", rw.ModeCreate))) },
+			"write":  calling(s.SafeWrite, put(p, "x", rw.ModeCreate)),
 			"move":   func() error { return move("a.txt", p, false)(s) },
-			"delete": func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: p})) },
-			"read":   func() error { return errorOf(s.Read(background, rw.ReadRequest{Path: p})) },
+			"delete": calling(s.Delete, rw.DeleteRequest{Path: p}),
+			"read":   calling(s.Read, rw.ReadRequest{Path: p}),
 		} {
 			isErr(t, call(), rw.ErrProtectedPath, verb, " ", p)
 		}

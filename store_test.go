@@ -105,9 +105,13 @@ func length[T any](t testing.TB, list []T, want int, what ...any) {
 // errorOf leaves the value of a call out.
 func errorOf[T any](_ T, err error) error { return err }
 
-// calling is a call that is made later.
+// calling is a call that is made later, and within one that gets its context then.
 func calling[In, Out any](verb func(context.Context, In) (Out, error), r In) func() error {
 	return func() error { return errorOf(verb(background, r)) }
+}
+
+func within[In, Out any](verb func(context.Context, In) (Out, error), r In) func(context.Context) error {
+	return func(ctx context.Context) error { return errorOf(verb(ctx, r)) }
 }
 
 // doing is the same of a store that is not open yet.
@@ -544,51 +548,27 @@ func TestMalformedArguments(t *testing.T) {
 		argument string
 		call     func(ctx context.Context) error
 	}{
-		{"content", func(ctx context.Context) error { return errorOf(s.SafeWrite(ctx, put1("n.txt"))) }},
-		{"expected_prev_sha256", func(ctx context.Context) error { return errorOf(s.SafeWrite(ctx, put1("n.txt"))) }},
-		{"content_sha256", func(ctx context.Context) error { return errorOf(s.SafeWrite(ctx, put1("n.txt"))) }},
-		{"expected_prev_sha256", func(ctx context.Context) error {
-			return errorOf(s.Edit(ctx, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "a", New: "b"}}}))
-		}},
-		{"expected_prev_sha256", func(ctx context.Context) error { return errorOf(s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})) }},
-		{"expected_prev_sha256", func(ctx context.Context) error {
-			return errorOf(s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "b.txt"}))
-		}},
-		{"expected_prev_sha256", func(ctx context.Context) error {
-			return errorOf(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: anEnvelope("t")}))
-		}},
-		{"sha256", func(ctx context.Context) error {
-			return errorOf(s.Restore(ctx, rw.RestoreRequest{Path: "a.txt", Version: 1}))
-		}},
-		{"content", func(ctx context.Context) error {
-			return errorOf(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
-		}},
-		{"expected_sha256", func(ctx context.Context) error {
-			return errorOf(s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "n.txt"}))
-		}},
-		{"content", func(ctx context.Context) error {
-			return errorOf(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")}))
-		}},
-		{"sha256", func(ctx context.Context) error {
-			return errorOf(s.ScratchDelete(ctx, rw.ScratchDeleteRequest{Label: "l"}))
-		}},
-		{"sha256", func(ctx context.Context) error { return errorOf(s.ScratchRef(ctx, rw.ScratchRefRequest{Label: "l"})) }},
-		{"sha256", func(ctx context.Context) error { return errorOf(s.ScratchGet(ctx, rw.ScratchGetRequest{})) }},
-		{"content", func(ctx context.Context) error {
-			return errorOf(s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte("x")}))
-		}},
-		{"content", func(ctx context.Context) error { return errorOf(s.Redact(ctx, rw.RedactRequest{Content: []byte("x")})) }},
-		{"content", func(ctx context.Context) error {
-			return errorOf(s.Validate(ctx, rw.ValidateRequest{Content: []byte("x")}))
-		}},
-		{"ops[1].content", func(ctx context.Context) error { return transactIn(ctx, s, rw.TxOp{Op: "delete", Path: "a.txt"}, op) }},
-		{"ops[1].expected_prev_sha256", func(ctx context.Context) error { return transactIn(ctx, s, rw.TxOp{Op: "delete", Path: "a.txt"}, op) }},
-		{"op.content", func(ctx context.Context) error {
-			return errorOf(s.TxStage(ctx, rw.TxStageRequest{TxID: begun.TxID, Op: op}))
-		}},
-		{"op.expected_prev_sha256", func(ctx context.Context) error {
-			return errorOf(s.TxStage(ctx, rw.TxStageRequest{TxID: begun.TxID, Op: op}))
-		}},
+		{"content", within(s.SafeWrite, put1("n.txt"))},
+		{"expected_prev_sha256", within(s.SafeWrite, put1("n.txt"))},
+		{"content_sha256", within(s.SafeWrite, put1("n.txt"))},
+		{"expected_prev_sha256", within(s.Edit, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "a", New: "b"}}})},
+		{"expected_prev_sha256", within(s.Delete, rw.DeleteRequest{Path: "a.txt"})},
+		{"expected_prev_sha256", within(s.Move, rw.MoveRequest{Path: "a.txt", To: "b.txt"})},
+		{"expected_prev_sha256", within(s.HandoffWrite, handoff.WriteRequest{Envelope: anEnvelope("t")})},
+		{"sha256", within(s.Restore, rw.RestoreRequest{Path: "a.txt", Version: 1})},
+		{"content", within(s.ChunkAppend, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})},
+		{"expected_sha256", within(s.ChunkCompose, rw.ChunkComposeRequest{Session: "s", OutputPath: "n.txt"})},
+		{"content", within(s.ScratchPut, rw.ScratchPutRequest{Content: []byte("x")})},
+		{"sha256", within(s.ScratchDelete, rw.ScratchDeleteRequest{Label: "l"})},
+		{"sha256", within(s.ScratchRef, rw.ScratchRefRequest{Label: "l"})},
+		{"sha256", within(s.ScratchGet, rw.ScratchGetRequest{})},
+		{"content", within(s.RiskScore, rw.RiskScoreRequest{Content: []byte("x")})},
+		{"content", within(s.Redact, rw.RedactRequest{Content: []byte("x")})},
+		{"content", within(s.Validate, rw.ValidateRequest{Content: []byte("x")})},
+		{"ops[1].content", within(s.Tx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "a.txt"}, op}})},
+		{"ops[1].expected_prev_sha256", within(s.Tx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "a.txt"}, op}})},
+		{"op.content", within(s.TxStage, rw.TxStageRequest{TxID: begun.TxID, Op: op})},
+		{"op.expected_prev_sha256", within(s.TxStage, rw.TxStageRequest{TxID: begun.TxID, Op: op})},
 	} {
 		want := rw.ErrBadBase64
 		if strings.HasSuffix(c.argument, "sha256") {
@@ -609,8 +589,4 @@ func TestMalformedArguments(t *testing.T) {
 
 func put1(path string) rw.SafeWriteRequest {
 	return rw.SafeWriteRequest{Path: path, Content: []byte("x"), Mode: rw.ModeOverwrite}
-}
-
-func transactIn(ctx context.Context, s *rw.Store, ops ...rw.TxOp) error {
-	return errorOf(s.Tx(ctx, rw.TxRequest{Ops: ops}))
 }

@@ -108,39 +108,37 @@ var conflictDraft = txDraft{
 // our version of that file is in history and the conflict in the journal and in the
 // report, and the other files are rolled forward.
 func TestStrangersEditBetweenCrashAndRecovery(t *testing.T) {
-	for _, draft := range []txDraft{conflictDraft} {
-		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
-			x := draft.shape()
-			x.opts.Sync = level
-			t.Run(draft.name+"/"+string(level), func(t *testing.T) {
-				t.Parallel()
-				conflicts := map[string]int{}
-				for n := 0; ; n += min(txStep(), 12) { // the commit point is never far from one
-					fs, _, over := x.broken(t, n)
-					for loss, name := range map[simfs.Loss]string{simfs.None: "none", simfs.All: "all", simfs.Some: "some"} {
-						if !x.goesForward(t, fs.Crash(uint64(n), loss)) {
-							continue
-						}
-						for p := range x.future {
-							for act, change := range strangerActs {
-								disk := fs.Crash(uint64(n), loss)
-								was := files(disk)
-								change(disk, p)
-								conflicts[p] += x.judgeStranger(t, disk, was, p)
-								require(t, !t.Failed(), "dead at operation %d, lost %s, a stranger %s %s", n, name, act, p)
-							}
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
+		x := conflictDraft.shape()
+		x.opts.Sync = level
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			conflicts := map[string]int{}
+			for n := 0; ; n += min(txStep(), 12) { // the commit point is never far from one
+				fs, _, over := x.broken(t, n)
+				for loss, name := range map[simfs.Loss]string{simfs.None: "none", simfs.All: "all", simfs.Some: "some"} {
+					if !x.goesForward(t, fs.Crash(uint64(n), loss)) {
+						continue
+					}
+					for p := range x.future {
+						for act, change := range strangerActs {
+							disk := fs.Crash(uint64(n), loss)
+							was := files(disk)
+							change(disk, p)
+							conflicts[p] += x.judgeStranger(t, disk, was, p)
+							require(t, !t.Failed(), "dead at operation %d, lost %s, a stranger %s %s", n, name, act, p)
 						}
 					}
-					if over {
-						break
-					}
 				}
-				t.Logf("conflicts: %v", conflicts)
-				for p := range x.future {
-					expect(t, conflicts[p] != 0, "%s never came into conflict", p)
+				if over {
+					break
 				}
-			})
-		}
+			}
+			t.Logf("conflicts: %v", conflicts)
+			for p := range x.future {
+				expect(t, conflicts[p] != 0, "%s never came into conflict", p)
+			}
+		})
 	}
 }
 
@@ -364,14 +362,13 @@ func staged(t *testing.T, s *rw.Store, ops []rw.TxOp) string {
 func TestStagedTransactionAtItsLimit(t *testing.T) {
 	s, dir := quick(t, nil)
 	before, ops := manyFiles(stagedOps, strings.Repeat("text ", 200))
+	deny(t, s, dir, "too many for one call", rw.ErrInvalidArgument, calling(s.Tx, rw.TxRequest{Ops: ops[:manyOps+1]}))
 	noErr(t, transact(s, before...))
 	old := tree(t, dir)
 	began := time.Now()
 	id := staged(t, s, ops)
 	staging := time.Since(began)
-	deny(t, s, dir, "one more", rw.ErrTooLarge, func() error {
-		return errorOf(s.TxStage(background, rw.TxStageRequest{TxID: id, Op: txDelete("d0/file000.txt")}))
-	})
+	deny(t, s, dir, "one more", rw.ErrTooLarge, calling(s.TxStage, rw.TxStageRequest{TxID: id, Op: txDelete("d0/file000.txt")}))
 	mustEqual(t, tree(t, dir), old, "what is staged is to be seen")
 	var m0, m1 runtime.MemStats
 	runtime.GC()
@@ -405,7 +402,7 @@ func TestStagedTransactionThatNoRowHolds(t *testing.T) {
 		ops = append(ops, txWrite(fmt.Sprintf("%s%d", deep, i), "x", ""))
 	}
 	id := staged(t, s, ops)
-	e := deny(t, s, dir, "too many long names", rw.ErrTooLarge, func() error { return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: id})) })
+	e := deny(t, s, dir, "too many long names", rw.ErrTooLarge, calling(s.TxCommit, rw.TxCommitRequest{TxID: id}))
 	expect(t, e != nil && e.Hint != "", "no hint: %v", e)
 	length(t, must(os.ReadDir(dir))(t), 1, "left")
 	d := must(s.Describe(background, rw.DescribeRequest{}))(t)
@@ -1467,32 +1464,22 @@ func TestTxBeginBesideOpen(t *testing.T) {
 		brief := 20 * time.Millisecond
 		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: process}))(t)
 		must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
-		reached, done := process.PauseAt(at), make(chan rw.TxBeginResult, 1)
-		var err error
-		go func() {
-			var r rw.TxBeginResult
-			r, err = s.TxBegin(background, rw.TxBeginRequest{})
-			done <- r
-		}()
-		over := false
 		var begun rw.TxBeginResult
-		select {
-		case <-reached:
-		case begun = <-done:
-			over = true
-		}
+		done, stopped := stoppedAt(t, process, at, func() (err error) {
+			begun, err = s.TxBegin(background, rw.TxBeginRequest{})
+			return err
+		})
 		if other, err := rw.OpenSim(fs, &rw.Options{LockTimeout: brief}, rw.Sim{Nonce: "0002", LockWait: brief}); err == nil {
 			noErr(t, other.Close(background))
 		}
 		process.Continue()
-		if !over {
-			begun = <-done
+		if stopped {
+			noErr(t, <-done, "stopped at ", at)
 		}
-		noErr(t, err, "stopped at ", at)
 		must(s.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: txWrite("a.txt", "text", "create")}))(t, "stopped at ", at)
 		must(s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID}))(t, "stopped at ", at)
 		noErr(t, s.Close(background))
-		if ran++; over {
+		if ran++; !stopped {
 			break
 		}
 	}

@@ -234,14 +234,10 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		op  string
 		run func(context.Context) error
 	}{
-		{"compact", func(ctx context.Context) error { return errorOf(s.Admin().Compact(ctx, admin.CompactRequest{})) }},
-		{"erase", func(ctx context.Context) error {
-			return errorOf(s.Admin().Erase(ctx, admin.EraseRequest{Secret: []byte("correct-horse-battery")}))
-		}},
-		{"repair", func(ctx context.Context) error { return errorOf(s.Admin().Repair(ctx, admin.RepairRequest{})) }},
-		{"import", func(ctx context.Context) error {
-			return errorOf(s.Admin().Import(ctx, admin.ImportRequest{R: &data, AllowNonEmpty: true, Call: rw.Call{DryRun: true}}))
-		}},
+		{"compact", within(s.Admin().Compact, admin.CompactRequest{})},
+		{"erase", within(s.Admin().Erase, admin.EraseRequest{Secret: []byte("correct-horse-battery")})},
+		{"repair", within(s.Admin().Repair, admin.RepairRequest{})},
+		{"import", within(s.Admin().Import, admin.ImportRequest{R: &data, AllowNonEmpty: true, Call: rw.Call{DryRun: true}})},
 	}
 	must(s.Admin().Export(background, admin.ExportRequest{W: &data}))(t)
 	for _, c := range calls {
