@@ -86,14 +86,14 @@ func (f *frequency) of(k *bucket) float64 {
 // rarest is the offset of three bytes of a word of which few places have those:
 // of those that are rarest together the ones that another word is known by, else
 // those whose bytes are rarest.
-func (f *frequency) rarest(w string, offset, step int, known map[uint32]int) int {
-	common, at := common(), offset
+func (f *frequency) rarest(w string, known map[uint32]int) (at int) {
+	common := common()
 	var best [3]float64
-	for i := offset; i+3 <= len(w); i += step {
+	for i := range len(w) - 2 {
 		h := hash3(three(w[i:]) | 0x202020)
 		k := bucket{}.with(&slot{folded: folded{text: w}, off: i})
 		n := [3]float64{float64(common[h]), 1 / float64(1+min(known[h], 1)), f.of(&k)}
-		if i == offset || slices.Compare(n[:], best[:]) < 0 {
+		if i == 0 || slices.Compare(n[:], best[:]) < 0 {
 			best, at = n, i
 		}
 	}

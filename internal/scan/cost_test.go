@@ -182,7 +182,7 @@ func TestCleanTextTakesTwoAllocations(t *testing.T) {
 }
 
 // randomText is n bytes, of which many are part of a keyword.
-func randomText(rng *rand.Rand, words []word, n int) []byte {
+func randomText(rng *rand.Rand, words []slot, n int) []byte {
 	var b []byte
 	for len(b) < n {
 		switch rng.IntN(3) {
@@ -205,22 +205,22 @@ func checkSIMD(t *testing.T, f *prefilter, b []byte) {
 	lanesIn(b, got)
 	lanesPortable(b, want)
 	testbed.Require(t, slices.Equal(got, want), "%q: lanes %x, want %x", b, got, want)
-	if f.fast == nil {
+	if f.buckets == nil {
 		return
 	}
 	if n = (len(b) - 3) / 64; n <= 0 {
 		return
 	}
 	places, all := make([]uint64, n), make([]uint64, n)
-	f.fast.buckets.places(b, places)
-	f.fast.buckets.placesPortable(b, all)
+	f.buckets.places(b, places)
+	f.buckets.placesPortable(b, all)
 	testbed.Require(t, slices.Equal(places, all), "%q: places %x, want %x", b, places, all)
 }
 
 func TestSIMD(t *testing.T) {
 	s, rng := scanner(t), rand.New(rand.NewPCG(3, 3))
 	for range 2000 {
-		checkSIMD(t, s.anywhere, randomText(rng, s.anywhere.words, rng.IntN(400)))
+		checkSIMD(t, s.anywhere, randomText(rng, s.anywhere.slots, rng.IntN(400)))
 	}
 	var b []byte
 	for c := range 256 {

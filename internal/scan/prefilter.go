@@ -12,18 +12,11 @@ import (
 // A prefilter finds every place of a text where one of some hundred keywords
 // is, without regard to ASCII case, in one pass that costs the same on any
 // text: three bytes at a time are folded, hashed, and looked up in a table.
-// A filter of step 1 looks at every position and knows a keyword by its rarest
-// three bytes. One of step 2 looks at every other position, which is faster,
-// and knows it by the rarest three bytes at an even offset and by the rarest at
-// an odd one, so that it meets a keyword wherever it begins.
-//
-// Where the processor can look up many bytes at a time, a filter for whole texts
-// has another one of step 1 with buckets, which find the places at which it looks.
+// It looks at every position and knows a keyword by its rarest three bytes. Where
+// the processor can look up many bytes at a time, a filter for whole texts has
+// buckets, which find the places at which it looks.
 type prefilter struct {
-	step    int
-	fast    *prefilter // with buckets; nil for none
-	buckets *buckets
-	words   []word
+	buckets *buckets             // nil for none
 	longest int                  // length of the longest word
 	used    [1 << hashBits]uint8 // for a hash, a bit for the low bits of each byte that may follow
 	slots   []slot               // those of one hash are next to each other
@@ -39,8 +32,6 @@ type word struct {
 	text   string // lower case
 	rules  []*rule
 	starts bool // all its rules want it at the beginning of a word
-	order  int
-	known  [2]int // offsets of the bytes that a filter of step 2 knows it by
 }
 
 func (w *word) add(r *rule) {
@@ -52,11 +43,9 @@ func (w *word) add(r *rule) {
 type slot struct {
 	folded
 	word  *word
-	off   int  // offset of the three bytes in the word; -1 for one byte before it
+	off   int  // offset of the three bytes in the word
 	final bool // the last of its hash
 }
-
-func newSlot(w *word, off int) slot { return slot{folded: fold(w.text), word: w, off: off} }
 
 // next has a bit for the low bits of the byte after the three; all bits where
 // that is not part of the word.
@@ -78,56 +67,36 @@ func three[T string | []byte](b T) uint32 { return uint32(b[0]) | uint32(b[1])<<
 
 // newTextFilter prepares words, each of at least three bytes, for whole texts.
 func newTextFilter(words []word) *prefilter {
-	p := newPrefilter(2, words, rarest)
-	if !fastBuckets {
-		return p
-	}
 	// A short word has less choice of the bytes that it is known by.
 	words = slices.Clone(words)
 	slices.SortStableFunc(words, func(a, b word) int { return len(a.text) - len(b.text) })
 	f := newFrequency()
-	p.fast = newPrefilter(1, words, f.rarest)
-	p.fast.buckets = f.buckets(p.fast.slots)
+	p := newPrefilter(words, f.rarest)
+	if fastBuckets {
+		p.buckets = f.buckets(p.slots)
+	}
 	return p
 }
 
 // newPrefilter prepares words, each of at least three bytes. choose decides by
-// which of them, beginning with an offset and in steps after it, a word is known.
-func newPrefilter(step int, words []word, choose func(w string, offset, step int, known map[uint32]int) int) *prefilter {
-	p := &prefilter{step: step, words: words}
+// which of them a word is known.
+func newPrefilter(words []word, choose func(w string, known map[uint32]int) int) *prefilter {
+	p := &prefilter{}
 	type place struct {
 		hash uint32
 		word *word
 		off  int
 	}
-	places := make([]place, 0, 2*len(words))
+	places := make([]place, len(words))
 	known := make(map[uint32]int, len(words)) // the number of places with a hash
-	add := func(hash uint32, w *word, off int) {
-		places = append(places, place{hash, w, off})
-		known[hash]++
-		p.bits[hash>>6] |= 1 << (hash & 63)
-	}
 	for i := range words {
 		w := &words[i]
 		p.longest = max(p.longest, len(w.text))
-		if step == 2 {
-			w.order, w.known = i, [2]int{-1, -1}
-		}
-		for offset := range step {
-			if offset+3 <= len(w.text) {
-				at := choose(w.text, offset, step, known)
-				if step == 2 {
-					w.known[offset] = at
-				}
-				add(hash3(three(w.text[at:])|0x202020), w, at)
-				continue
-			}
-			for c := range 0x100 { // whatever comes before its first two bytes
-				if c == c|0x20 {
-					add(hash3(uint32(c)|uint32(w.text[0])<<8|uint32(w.text[1])<<16|0x202020), w, -1)
-				}
-			}
-		}
+		at := choose(w.text, known)
+		hash := hash3(three(w.text[at:]) | 0x202020)
+		places[i] = place{hash, w, at}
+		known[hash]++
+		p.bits[hash>>6] |= 1 << (hash & 63)
 	}
 	n := 0
 	for i, set := range p.bits {
@@ -140,7 +109,7 @@ func newPrefilter(step int, words []word, choose func(w string, offset, step int
 	for _, l := range slices.Backward(places) { // known is what of a hash is left
 		known[l.hash]--
 		at := int(p.first[p.rank(l.hash)]) + known[l.hash]
-		p.slots[at] = newSlot(l.word, l.off)
+		p.slots[at] = slot{folded: fold(l.word.text), word: l.word, off: l.off}
 		p.used[l.hash] |= p.slots[at].next()
 	}
 	for _, first := range p.first {
@@ -176,12 +145,11 @@ var common = sync.OnceValue(func() map[uint32]int {
 	return rank
 })
 
-// rarest is the offset of the three bytes of a word that are met least, of
-// those at an offset and in steps after it; of several the one that fewest words
-// are known by so far.
-func rarest(w string, offset, step int, known map[uint32]int) int {
-	common, best, at := common(), [2]int{1 << 30}, offset
-	for i := offset; i+3 <= len(w); i += step {
+// rarest is the offset of the three bytes of a word that are met least; of
+// several the one that fewest words are known by so far.
+func rarest(w string, known map[uint32]int) (at int) {
+	common, best := common(), [2]int{1 << 30}
+	for i := range len(w) - 2 {
 		h := hash3(three(w[i:]) | 0x202020)
 		if n := [2]int{common[h], known[h]}; n[0] < best[0] || n[0] == best[0] && n[1] < best[1] {
 			best, at = n, i
@@ -197,28 +165,24 @@ func (p *prefilter) scan(t *text, from, to int) {
 		return
 	}
 	t.runs.work += to - from
-	if p.fast != nil && to-from >= leastFast {
-		from = p.fast.scanPlaces(t, t.b[:to+2], from)
+	if p.buckets != nil && to-from >= leastFast {
+		from = p.scanPlaces(t, t.b[:to+2], from)
 	}
-	used, b, step := &p.used, t.b, p.step
+	used, b := &p.used, t.b
 	i := from
 	for ; i < to && i+9 <= len(b); i += 6 {
 		x := binary.LittleEndian.Uint64(b[i:]) | caseBits
-		met := used[hash3(uint32(x))] | used[hash3(uint32(x>>16))] | used[hash3(uint32(x>>32))]
-		if step == 1 {
-			met |= used[hash3(uint32(x>>8))] | used[hash3(uint32(x>>24))] | used[hash3(uint32(x>>40))]
-		}
-		if met == 0 {
+		if used[hash3(uint32(x))]|used[hash3(uint32(x>>8))]|used[hash3(uint32(x>>16))]|used[hash3(uint32(x>>24))]|used[hash3(uint32(x>>32))]|used[hash3(uint32(x>>40))] == 0 {
 			continue
 		}
 		follow := binary.LittleEndian.Uint64(b[i+1:]) >> 16
-		for k := 0; k < min(6, to-i); k += step {
+		for k := range min(6, to-i) {
 			if h := hash3(uint32(x >> (8 * k))); used[h]>>(follow>>(8*k)&7)&1 != 0 {
 				p.compare(t, i+k, h)
 			}
 		}
 	}
-	for ; i < to; i += step {
+	for ; i < to; i++ {
 		if h := hash3(three(b[i:]) | 0x202020); used[h] != 0 && (i+3 == len(b) || used[h]>>(b[i+3]&7)&1 != 0) {
 			p.compare(t, i, h)
 		}
@@ -231,12 +195,10 @@ const (
 )
 
 // scanPlaces looks at every word whose three bytes are in b, from a place on, where
-// the buckets find one. It calls keyword in the order of a filter of step 2, because
-// what a rule finds may depend on what it has looked at before. It returns where
-// such a filter goes on: near the end, or where there are too many words.
+// the buckets find one. It returns where the filter goes on without them: near the
+// end, or where there are too many words.
 func (p *prefilter) scanPlaces(t *text, b []byte, from int) int {
 	var places [64]uint64
-	waiting := metWords{words: t.runs.met[t.depth][:0], t: t, from: from}
 	next, hits := from, 0
 	for n := min((len(b)-from-3)/64, len(places)); n > 0 && hits <= (next-from)/mostMet; n = min((len(b)-next-3)/64, len(places)) {
 		piece := b[next:]
@@ -247,70 +209,13 @@ func (p *prefilter) scanPlaces(t *text, b []byte, from int) int {
 				x := binary.LittleEndian.Uint32(piece[i:])
 				if h := hash3(x | caseBits&0xffffffff); p.used[h]>>(x>>24&7)&1 != 0 {
 					hits++
-					waiting.upTo(next + i - p.longest)
-					p.meet(t, next+i, h, &waiting)
+					p.compare(t, next+i, h)
 				}
 			}
 		}
 		next += 64 * n
 	}
-	// What is met from here on may be known by bytes that were not looked at.
-	next = max(from, next-p.longest)
-	next -= (next - from) & 1
-	waiting.upTo(next)
-	t.runs.met[t.depth] = waiting.words
 	return next
-}
-
-// meet takes the words with the hash of the three bytes at i.
-func (p *prefilter) meet(t *text, i int, h uint32, waiting *metWords) {
-	for n := int(p.first[p.rank(h)]); ; n++ {
-		s := &p.slots[n]
-		if pos := i - s.off; s.mayBeAt(t.b, pos) && s.isAt(t.b, pos) {
-			waiting.add(s.word, pos)
-		}
-		if s.final {
-			return
-		}
-	}
-}
-
-// met is a word that is at pos, and at is where a filter of step 2 meets it.
-type met struct {
-	at, pos int
-	word    *word
-}
-
-// metWords are words in the order in which a filter of step 2 meets them that
-// begins at from; those before first were passed on.
-type metWords struct {
-	words []met
-	first int
-	t     *text
-	from  int
-}
-
-func (m *metWords) add(w *word, pos int) {
-	one := met{pos + w.known[(pos-m.from)&1], pos, w}
-	m.words = append(m.words, one)
-	i := len(m.words) - 1
-	for ; i > m.first && (m.words[i-1].at > one.at || m.words[i-1].at == one.at && m.words[i-1].word.order > w.order); i-- {
-		m.words[i] = m.words[i-1]
-	}
-	m.words[i] = one
-}
-
-// upTo calls keyword with those that are met before a place.
-func (m *metWords) upTo(at int) {
-	for m.first < len(m.words) && m.words[m.first].at < at {
-		one := m.words[m.first]
-		m.first++
-		m.t.keyword(one.word, one.pos)
-	}
-	if m.first == len(m.words) || m.first >= 64 {
-		m.words = m.words[:copy(m.words, m.words[m.first:])]
-		m.first = 0
-	}
 }
 
 // compare looks at the words with the hash of the three bytes at i.

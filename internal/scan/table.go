@@ -201,8 +201,8 @@ func newBuiltin(off map[string]bool) (*builtin, error) {
 			words[r.place][n].add(r)
 		}
 	}
-	s.inTokens, s.beforeTokens, s.anywhere = newPrefilter(1, words[inToken], rarest), newPrefilter(1, words[beforeToken], rarest), newTextFilter(words[anywhere])
-	s.inBoth = newPrefilter(1, slices.Concat(words[inToken], words[beforeToken]), rarest)
+	s.inTokens, s.beforeTokens, s.anywhere = newPrefilter(words[inToken], rarest), newPrefilter(words[beforeToken], rarest), newTextFilter(words[anywhere])
+	s.inBoth = newPrefilter(slices.Concat(words[inToken], words[beforeToken]), rarest)
 	return s, nil
 }
 

@@ -92,7 +92,6 @@ type runMemory struct {
 	archive int                    // bytes that may still be unpacked
 	work    int                    // bytes looked at and comparisons, counted by pass
 	reading [maxDepth + 1]reading  // by depth
-	met     [maxDepth + 1][]met    // memory of the words that a filter has met, by depth
 	lines   lineMeter              // of the whole text
 	numbers []uint64               // a bit for each byte at which a number shows
 	quotes  [maxDepth + 1][]uint64 // and for each quote after a token, by depth
