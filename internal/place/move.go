@@ -174,6 +174,9 @@ func carry(old fsx.Dir, name, from string, to Opened) error {
 	if err := idle(old, retired); err != nil { // it was opened in the meantime and stays the store
 		return errors.Join(err, old.Rename(retired, old, name), os.RemoveAll(to.Path))
 	}
+	if _, err := os.Lstat(to.Path); errors.Is(err, fs.ErrNotExist) { // another program removed the copy
+		return errors.Join(err, old.Rename(retired, old, name))
+	}
 	return Finish(to.Path)
 }
 
@@ -266,7 +269,8 @@ func idle(parent fsx.Dir, name string) error {
 }
 
 // copyTree copies the regular files and the directories of one directory to
-// another, durably. Links are not followed and not copied.
+// another, durably. Links are not followed and not copied. A process that was kept from
+// opening the store may remove what it had made.
 func copyTree(from, to fsx.Dir) error {
 	names, err := from.Names()
 	if err != nil {
@@ -274,15 +278,16 @@ func copyTree(from, to fsx.Dir) error {
 	}
 	for _, name := range names {
 		st, err := from.Lstat(name)
-		if err == nil {
-			switch st.Kind {
-			case fsx.Directory:
-				err = copyDir(from, to, name, st)
-			case fsx.Regular:
-				err = copyFile(from, to, name, st)
-			}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = nil
+		case err != nil:
+		case st.Kind == fsx.Directory:
+			err = copyDir(from, to, name, st)
+		case st.Kind == fsx.Regular:
+			err = copyFile(from, to, name, st)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return err
 		}
 	}
@@ -316,6 +321,9 @@ func keepOwner(dst interface{ Chown(uid, gid int) error }, st fsx.Stat) error {
 
 func copyFile(from, to fsx.Dir, name string, st fsx.Stat) error {
 	src, err := from.Open(name, fsx.Read, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

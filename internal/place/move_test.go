@@ -185,6 +185,36 @@ func TestInterruptedCopyIsNoStore(t *testing.T) {
 	}
 }
 
+// TestCopyThatIsRemoved: a store stays where it is if another program removes its copy,
+// or a part of it, during a move to another file system.
+func TestCopyThatIsRemoved(t *testing.T) {
+	ram := testbed.RAM()
+	testbed.SkipIf(t, ram == "", "no second file system")
+	for _, at := range []string{"relocate:begun", "relocate:copied", "relocate:retired"} {
+		g := newGround(t)
+		state := testbed.Must(os.MkdirTemp(ram, "rw-place-"))(t)
+		defer os.RemoveAll(state)
+		t.Setenv("XDG_STATE_HOME", state)
+		root := g.mkdir("ws")
+		from := g.open(root).Path
+		was := contentOf(t, from)
+		to := testbed.Must(place.OpenDir(filepath.Join(root, "copy")))(t)
+		disarm := failpoint.Arm(func(point string) {
+			if point == at {
+				os.RemoveAll(to.Path)
+			}
+		})
+		err := place.Move(from, to)
+		disarm()
+		found := testbed.Must(place.Look(root))(t).Found()
+		testbed.Expect(t, err != nil && len(found) == 1 && found[0].Path == from, "%s: %v, %q", at, err, found)
+		now := contentOf(t, from)
+		for name, text := range was { // locks come besides
+			testbed.Expect(t, now[name] == text, "%s: %s has changed", at, name)
+		}
+	}
+}
+
 // TestMoveIntoItself is refused, under every name of the place, and changes nothing.
 func TestMoveIntoItself(t *testing.T) {
 	g := newGround(t)
