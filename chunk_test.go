@@ -309,6 +309,18 @@ func appending(t *testing.T, writers, pieces int) (dir string, stores []*rw.Stor
 	return dir, stores, wg.Wait
 }
 
+// inOrder expects the pieces of one writer once each, in their order.
+func inOrder(t *testing.T, data string, writer any, pieces int) {
+	t.Helper()
+	at := -1
+	for i := range pieces {
+		mark := fmt.Sprintf("<%v.%d>", writer, i)
+		next := strings.Index(data, mark)
+		expect(t, strings.Count(data, mark) == 1 && next >= at, "%s is there %d times, at %d after %d", mark, strings.Count(data, mark), next, at)
+		at = next
+	}
+}
+
 // TestChunksFromManyGoroutinesAndStores: every piece of two stores gets a
 // number of its own.
 func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
@@ -319,14 +331,7 @@ func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
 	data, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
 	equal(t, r.ChunkCount, 64, "pieces")
 	for g := range 8 {
-		at := -1
-		for i := range 8 { // once each, and those of one writer in their order
-			mark := fmt.Sprintf("<%d.%d>", g, i)
-			next := strings.Index(string(data), mark)
-			expect(t, strings.Count(string(data), mark) == 1 && next >= at,
-				"%s is there %d times, at %d after %d", mark, strings.Count(string(data), mark), next, at)
-			at = next
-		}
+		inOrder(t, string(data), g, 8)
 	}
 	check(t, stores[1], true)
 }
@@ -451,14 +456,7 @@ func TestChunksOfFourProcesses(t *testing.T) {
 	composed(t, s, "shared", "out.txt")
 	data, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
 	for _, id := range []string{"a", "b", "c", "d"} {
-		at := -1
-		for i := range 25 {
-			mark := fmt.Sprintf("<%s.%d>", id, i)
-			next := strings.Index(string(data), mark)
-			expect(t, strings.Count(string(data), mark) == 1 && next >= at,
-				"%s is there %d times, at %d after %d", mark, strings.Count(string(data), mark), next, at)
-			at = next
-		}
+		inOrder(t, string(data), id, 25)
 	}
 	check(t, s, true)
 }

@@ -14,7 +14,6 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
-	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // refuse makes a call that the gate refuses and returns its draft.
@@ -434,57 +433,4 @@ func TestClosedStoreGivesNoDrafts(t *testing.T) {
 	fails(s.DraftList(background, rw.DraftListRequest{}))(t, rw.ErrStoreClosed)
 	fails(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t, rw.ErrStoreClosed)
 	equal(t, len(draftFiles(dir)), 2, "it was removed")
-}
-
-// toolCall calls a tool as an agent does.
-func toolCall(t *testing.T, b *toolbox.Toolbox, name string, args map[string]any) (reply map[string]any, isError bool) {
-	t.Helper()
-	answer := b.Call(background, name, must(json.Marshal(args))(t), nil)
-	noErr(t, json.Unmarshal([]byte(answer.Text), &reply), answer.Text)
-	return reply, !answer.OK
-}
-
-// TestRefusalRedactionSuccessOfAnAgent: an agent that is refused redacts by
-// reference, writes, and tidies up, without sending the secret again.
-func TestRefusalRedactionSuccessOfAnAgent(t *testing.T) {
-	t.Parallel()
-	dir := workspace(t)
-	store := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	s := toolbox.New(store, &toolbox.Options{Replies: toolbox.FullReplies, CallsPerSecond: -1})
-	secret := ghToken(130)
-	text := "# setup\nexport TOKEN=" + secret + "\n"
-	write := map[string]any{"path": "docs/setup.md", "content": text}
-	reply, isError := toolCall(t, s, "rw_safe_write", write)
-	about, _ := reply["context"].(map[string]any)
-	if !isError || reply["ok"] != false || reply["error"] != "blocked" || reply["reason_hint"] != "content_filter" || reply["suggested_action"] != "redact" || reply["retry_budget"] != 2.0 ||
-		fmt.Sprint(reply["detected_patterns"]) != "[github_pat]" || about["tool"] != "rw_safe_write" || about["classify_reject_at"] != "high" || about["verdict"] != "high" {
-		t.Fatalf("%v", reply)
-	}
-	all := fmt.Sprint(reply)
-	expect(t, !strings.Contains(all, secret[:20]) && !strings.Contains(all, dir), "%s", all)
-	gone(t, dir, "docs")
-	ref := about["draft_ref"]
-	clean, isError := toolCall(t, s, "rw_redact", map[string]any{"draft_ref": ref})
-	require(t, !isError && clean["verdict"] == "safe" && clean["content"] == "# setup\nexport TOKEN={GHP-REDACTED}\n", "%v", clean)
-	write["content"] = clean["content"]
-	reply, isError = toolCall(t, s, "rw_safe_write", write)
-	require(t, !isError && reply["ok"] == true && reply["sha256"] == clean["sha256"] && len(reply["warnings"].([]any)) == 0, "%v", reply)
-	fileIs(t, dir, "docs/setup.md", "# setup\nexport TOKEN={GHP-REDACTED}\n")
-	reply, isError = toolCall(t, s, "rw.draft_list", map[string]any{})
-	expect(t, !isError && reply["count"] == 1.0, "%v", reply)
-	reply, isError = toolCall(t, s, "rw_draft_delete", map[string]any{"draft_ref": ref})
-	expect(t, !isError && reply["removed"] == true, "%v", reply)
-	reply, isError = toolCall(t, s, "rw_draft_get", map[string]any{"draft_ref": ref})
-	expect(t, isError && reply["context"].(map[string]any)["reason"] == "draft_not_found", "%v", reply)
-	length(t, leaks(t, dir, secret), 0)
-	// An agent cannot open the gate for a credential by itself.
-	for _, more := range []map[string]any{{"classify": false}, {"accept_risk": "please"}} {
-		args := map[string]any{"path": "a.txt", "content": text}
-		for k, v := range more {
-			args[k] = v
-		}
-		reply, isError := toolCall(t, s, "rw_safe_write", args)
-		expect(t, isError && reply["error"] == "blocked", "%v: %v", more, reply)
-	}
-	check(t, store, true)
 }

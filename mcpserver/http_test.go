@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -1267,26 +1266,6 @@ func TestHTTPS(t *testing.T) {
 	expect(t, err != nil, "TLS 1.1 is still taken")
 }
 
-// TestHTTPUnixSocket: the server answers on a unix socket, whatever name the
-// client gives it.
-func TestHTTPUnixSocket(t *testing.T) {
-	dir := must(os.MkdirTemp("", "rws"))(t)
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "s")
-	l := must(net.Listen("unix", path))(t)
-	h := must(mcpserver.NewHTTP(mcpserver.New(openStore(t), full), &mcpserver.HTTPOptions{NoAuth: true}))(t)
-	c, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- h.Serve(c, l) }()
-	s := &site{t: t, url: "http://whatever.example", http: &http.Client{Transport: &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) },
-	}}}
-	id := s.initialize("t")
-	s.works(s.inSession(id, 1, "rw_describe", `{}`))
-	stop()
-	noErr(t, <-done)
-}
-
 // TestHTTPRealClients: the library's own client works in both eras and over
 // SSE, and its name is in the receipt.
 func TestHTTPRealClients(t *testing.T) {
@@ -1711,39 +1690,4 @@ func TestHTTPCursorsDoNotMix(t *testing.T) {
 func (s *site) doc(session, tool, args string) map[string]any {
 	s.t.Helper()
 	return s.result(s.inSession(session, 1, tool, args))
-}
-
-func undone(t *testing.T, doc map[string]any) string {
-	t.Helper()
-	if doc["ok"] != true {
-		return doc["context"].(map[string]any)["reason"].(string)
-	}
-	var paths []string
-	for _, r := range doc["results"].([]any) {
-		paths = append(paths, r.(map[string]any)["path"].(string))
-	}
-	return strings.Join(paths, ",")
-}
-
-// TestUndoAfterACompose: the row of a composed file names its session, so each
-// session undoes its own, also after writes of others.
-func TestUndoAfterACompose(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, mcpserver.HTTPOptions{})
-	a := s.initialize("agent")
-	compose := func(name string) {
-		s.doc(a, "rw_chunk_append", `{"session":"`+name+`","content":"piece"}`)
-		doc := s.doc(a, "rw_chunk_compose", `{"session":"`+name+`","output_path":"`+name+`"}`)
-		require(t, doc["ok"] == true, "%v", doc)
-	}
-	s.doc(a, "rw_safe_write", `{"path":"old.txt","content":"x"}`)
-	compose("one")
-	equal(t, undone(t, s.doc(a, "rw_undo", `{}`)), "one", "took back")
-	compose("two")
-	b := s.initialize("agent")
-	s.doc(b, "rw_safe_write", `{"path":"b.txt","content":"x"}`)
-	equal(t, undone(t, s.doc(a, "rw_undo", `{}`)), "two", "took back")
-	equal(t, undone(t, s.doc(b, "rw_undo", `{}`)), "b.txt", "the other took back")
-	got := undone(t, s.doc(a, "rw_undo", `{"caller":"agent","n":2}`))
-	expect(t, got != "invalid_argument", "by name: %s", got)
 }

@@ -20,7 +20,6 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
-	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // What tests from outside have to see or to change inside, so that they need
@@ -159,55 +158,6 @@ func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 	op.Changes = append(op.Changes, hook.Change{Op: "delete", Path: "q"})
 	try("Changes", op)
 	testbed.Expect(t, subjectOf(base(), "q") != subjectOf(base(), "p"), "the words do not count")
-}
-
-// effectIn is the state of the disk that a refusal reports.
-func effectIn(t *testing.T, doc []byte) string {
-	t.Helper()
-	err := spec.ValidateEnvelope(doc)
-	testbed.Require(t, err == nil, "%v: %s", err, doc)
-	var e struct {
-		Context struct{ Effect string }
-	}
-	testbed.NoErr(t, json.Unmarshal(doc, &e))
-	return e.Context.Effect
-}
-
-// TestAPanicOfAWrapperReportsNoFalseEffect: around a tool that writes the effect
-// is unknown, around one that only reads nothing has changed.
-func TestAPanicOfAWrapperReportsNoFalseEffect(t *testing.T) {
-	h := newHost(nil, &Options{Tier: Full, Wrap: func(ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc {
-		return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
-	}})
-	for _, tool := range h.box.All() {
-		want := "unknown"
-		if tool.ReadOnly {
-			want = "none"
-		}
-		res := testbed.Must(h.serverTool(tool).Handler(t.Context(), mcp.CallToolRequest{}))(t)
-		doc := res.StructuredContent.(json.RawMessage)
-		testbed.Expect(t, effectIn(t, doc) == want && !strings.Contains(string(doc), "secret") && strings.Contains(string(doc), tool.Name),
-			"%s: %s", tool.Name, doc)
-	}
-}
-
-// TestAPanicOfAHostToolReportsNoFalseEffect: what a tool of the host did before
-// it panicked is unknown.
-func TestAPanicOfAHostToolReportsNoFalseEffect(t *testing.T) {
-	s := server.NewMCPServer("x", "1")
-	contain(s, func(string) {})
-	s.AddTool(mcp.NewTool("host_tool"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("x") })
-	out := testbed.Must(json.Marshal(s.HandleMessage(t.Context(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"host_tool"}}`))))(t)
-	var m struct {
-		Result struct {
-			Doc json.RawMessage `json:"structuredContent"`
-		}
-	}
-	if json.Unmarshal(out, &m); len(m.Result.Doc) == 0 {
-		t.Fatalf("%s", out)
-	}
-	got := effectIn(t, m.Result.Doc)
-	testbed.Expect(t, got == "unknown", "%s: %s", got, out)
 }
 
 // TestNoServerTextNamesAToolThatIsNotListed: prompts, resources and the list, of

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,16 +44,10 @@ func material(text string) (material, ours []string) {
 	return material, ours
 }
 
-// TestPrompts asks one lived-in store for prompts.
-func TestPrompts(t *testing.T) {
+// TestPromptsCheckArguments: a missing, unknown or impossible argument is the
+// protocol's own error and says which, and a prompt is not there without its tool.
+func TestPromptsCheckArguments(t *testing.T) {
 	s, _ := livedIn(t)
-	t.Run("check their arguments", func(t *testing.T) { promptsCheckArguments(t, s) })
-	t.Run("name tools of the server", func(t *testing.T) { promptsNameTools(t, s) })
-}
-
-// promptsCheckArguments: a missing, unknown or impossible argument is the
-// protocol's own error and says which.
-func promptsCheckArguments(t *testing.T, s *rw.Store) {
 	srv := mcpserver.New(s, full)
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
@@ -79,6 +72,9 @@ func promptsCheckArguments(t *testing.T, s *rw.Store) {
 				"%s %.80v: %v %v", c.name, c.args, result, problem)
 		}
 	})
+	p := join(t, (*peer).inProcess, mcpserver.New(s, &mcpserver.Options{Filter: func(i mcpserver.ToolInfo) bool { return i.Name != "handoff_write" }}))
+	_, problem := p.ask("prompts/get", map[string]any{"name": "leave_handoff", "arguments": map[string]any{"task_id": "t"}})
+	expect(t, problem != nil, "it is offered without its tool")
 }
 
 // TestResumeTaskShowsTheStateOfWork: what was left, what changed, what is
@@ -222,34 +218,6 @@ func TestRecoverARefusedWrite(t *testing.T) {
 	testbed.Contains(t, p.prompt("recover_refused_write", nil), "there.txt: file_already_exists")
 }
 
-// promptsNameTools: every tool that a prompt names is there, and one that is
-// not there is not named.
-func promptsNameTools(t *testing.T, s *rw.Store) {
-	known := map[string]bool{}
-	for _, tool := range mcpserver.Table() {
-		known["rw_"+tool.Name] = true
-	}
-	named := regexp.MustCompile(`\brw[_.][a-z_]+`)
-	for _, without := range []string{"", "handoff_read", "handoff_write", "redact"} {
-		p := join(t, (*peer).inProcess, mcpserver.New(s, &mcpserver.Options{Tier: mcpserver.Full, Filter: func(t mcpserver.ToolInfo) bool { return t.Name != without }}))
-		for _, prompt := range mcpserver.Prompts() {
-			args := map[string]string{}
-			if prompt.Name == "leave_"+strings.TrimSuffix(without, "_write") { // is not offered
-				_, problem := p.ask("prompts/get", map[string]any{"name": prompt.Name})
-				expect(t, problem != nil, "%s is offered without its tool", prompt.Name)
-				continue
-			}
-			if prompt.Arguments[0].Required {
-				args[prompt.Arguments[0].Name] = "x"
-			}
-			_, ours := material(p.prompt(prompt.Name, args))
-			for _, name := range named.FindAllString(strings.Join(ours, "\n"), -1) {
-				expect(t, known[name] && name != "rw_"+without, "%s names %s", prompt.Name, name)
-			}
-		}
-	}
-}
-
 // storeIn opens a store and says where.
 func storeIn(t testing.TB, opts *rw.Options) (*rw.Store, string) {
 	t.Helper()
@@ -304,7 +272,6 @@ func TestResources(t *testing.T) {
 	t.Parallel()
 	s, dir := livedIn(t)
 	t.Run("hold what the store says", func(t *testing.T) { resourcesHoldWhatTheStoreSays(t, s, dir) })
-	t.Run("name tools as the server does", func(t *testing.T) { resourcesNameTools(t, s) })
 	t.Run("of a host", func(t *testing.T) { resourcesOfAHost(t, s) })
 	t.Run("of a closed store", func(t *testing.T) { resourcesOfAClosedStore(t, s) })
 }
@@ -446,22 +413,6 @@ func TestResourcesAreBounded(t *testing.T) {
 		require(t, err == nil && utf8.ValidString(text), "%s: %v", uri, err)
 		note, _ := doc["note"].(string)
 		expect(t, strings.Contains(note, tool) && len(text) <= 200<<10, "%s: %d bytes, note %q", uri, len(text), note)
-	}
-}
-
-// resourcesNameTools: as the server does, or not at all.
-func resourcesNameTools(t *testing.T, s *rw.Store) {
-	for _, c := range []struct {
-		opts mcpserver.Options
-		want string
-	}{
-		{mcpserver.Options{Tier: mcpserver.Full, DottedNames: true}, "rw.journal_tail"},
-		{mcpserver.Options{Tier: mcpserver.Full, Rename: func(n string) string { return "x_" + n }}, "x_rw_journal_tail"},
-		{mcpserver.Options{Tier: mcpserver.Full, Filter: func(t mcpserver.ToolInfo) bool { return t.Name != "journal_tail" }}, ""},
-	} {
-		p := join(t, (*peer).inProcess, mcpserver.New(s, &c.opts))
-		text, _ := read(p, "rw://journal")
-		expect(t, (c.want != "" || !strings.Contains(text, "journal_tail")) && strings.Contains(text, c.want), "%q: %.200s", c.want, text)
 	}
 }
 

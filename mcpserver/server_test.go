@@ -265,7 +265,8 @@ func hostile(s *server.MCPServer) {
 
 // TestAPanicOfTheHostIsAnswered: whatever a host adds may panic, over every
 // transport and in both eras. The request is answered with an error, the log
-// reports it without content, and the next call works.
+// reports it without content, and the next call works. What a tool that only reads
+// did is nothing; of any other it is unknown.
 func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 	t.Parallel()
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
@@ -273,7 +274,7 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 		s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full,
 			Logger: slog.New(slog.NewTextHandler(logs, nil)),
 			Wrap: func(i mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
-				if i.Name != "read" {
+				if i.Name != "read" && i.Name != "delete" {
 					return next
 				}
 				return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
@@ -282,12 +283,14 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 		hostile(s)
 		p := connect(s)
 		texts := ""
-		for _, name := range []string{"host_tool", "host_later", "rw_read"} {
+		for name, effect := range map[string]string{"host_tool": "unknown", "host_later": "unknown", "rw_read": "none", "rw_delete": "unknown"} {
 			res := p.tool(name, map[string]any{"path": "a"}, nil)
 			texts += fmt.Sprint(res)
 			doc, _ := res["structuredContent"].(map[string]any)
 			about, _ := doc["context"].(map[string]any)
-			expect(t, res["isError"] == true && about["reason"] == "internal_error" && (name != "rw_read" || about["tool"] == name), "%s: %v", name, res)
+			expect(t, res["isError"] == true && about["reason"] == "internal_error" && about["effect"] == effect && (strings.HasPrefix(name, "host") || about["tool"] == name),
+				"%s: %v", name, res)
+			noErr(t, spec.ValidateEnvelope([]byte(asJSON(doc))), name)
 		}
 		for method, params := range map[string]map[string]any{
 			"prompts/get": {"name": "host_prompt"}, "resources/read": {"uri": "host://one"},
@@ -298,7 +301,7 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 		}
 		_, problem := p.ask("resources/read", map[string]any{"uri": "host://many/x"})
 		expect(t, problem != nil, "the template answered")
-		if strings.Contains(texts+logs.String(), "secret") || !strings.Contains(t.Name(), "/http") && strings.Count(logs.String(), "panicked") < 6 { // that of HTTP has a logger of its own
+		if strings.Contains(texts+logs.String(), "secret") || !strings.Contains(t.Name(), "/http") && strings.Count(logs.String(), "panicked") < 7 { // that of HTTP has a logger of its own
 			t.Errorf("%s\n%s", texts, logs)
 		}
 		doc := p.tool("rw_describe", map[string]any{}, nil)

@@ -127,7 +127,7 @@ func (of *offer) answer(ctx context.Context, b *Toolbox, name string, args []byt
 			out = b.failure(of.name, PanicError(of.name, of.nature.readOnly))
 		}
 	}()
-	if !b.limit.take() {
+	if !b.limit.Allow() {
 		return b.failure(of.name, rw.NewError(of.name, rw.ErrRateLimited, "", nil))
 	}
 	if b.store != nil {

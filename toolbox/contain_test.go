@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -87,37 +87,14 @@ func TestDescribeReportsTheLimitOfCalls(t *testing.T) {
 		testbed.Expect(t, got == want && some == (want > 0) && doc.Limits["calls_at_once"] == 2*want && doc.Limits["path_bytes"] != 0,
 			"%d: %v", rate, doc.Limits)
 		if rate == 7 { // as many as it says, and not one more
-			at := time.Now()
-			box.limit = newBucket(rate)
-			box.limit.now = func() time.Time { return at }
-			n := int64(0)
-			for box.Allow() {
-				n++
-			}
-			testbed.Expect(t, n == doc.Limits["calls_at_once"] && !box.Call(t.Context(), "rw_describe", nil, nil).OK, "%d calls at once", n)
+			synctest.Test(t, func(t *testing.T) { // where no time passes
+				box.limit = newLimit(rate)
+				n := int64(0)
+				for box.Allow() {
+					n++
+				}
+				testbed.Expect(t, n == doc.Limits["calls_at_once"] && !box.Call(t.Context(), "rw_describe", nil, nil).OK, "%d calls at once", n)
+			})
 		}
 	}
-}
-
-// TestTheLimitOfCallsFillsUp at its rate and not beyond two seconds' worth,
-// whatever the clock does.
-func TestTheLimitOfCallsFillsUp(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	b := newBucket(10)
-	b.now = func() time.Time { return now }
-	taken := func() (n int) {
-		for b.take() {
-			n++
-		}
-		return n
-	}
-	for _, step := range []struct {
-		later time.Duration
-		want  int
-	}{{0, 20}, {0, 0}, {99 * time.Millisecond, 0}, {time.Millisecond, 1}, {450 * time.Millisecond, 4}, {50 * time.Millisecond, 1}, {time.Hour, 20}} {
-		now = now.Add(step.later)
-		got := taken()
-		testbed.Expect(t, got == step.want, "%v later: %d calls, want %d", step.later, got, step.want)
-	}
-	testbed.Expect(t, newBucket(-1).take(), "no limit limits")
 }

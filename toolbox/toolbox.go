@@ -31,7 +31,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"time"
 
 	"golang.org/x/time/rate"
 
@@ -107,7 +106,7 @@ type Toolbox struct {
 	store *rw.Store
 	opts  Options
 	set   *toolset
-	limit *bucket
+	limit *rate.Limiter
 	brief bool // the form of replies
 	lines lineNumbers
 }
@@ -117,7 +116,7 @@ type Toolbox struct {
 func New(store *rw.Store, opts *Options) *Toolbox { return newToolbox(store, table, opts.orDefaults()) }
 
 func newToolbox(store *rw.Store, tools []tool, o Options) *Toolbox {
-	return &Toolbox{store: store, opts: o, set: newToolset(tools, o), limit: newBucket(o.CallsPerSecond), brief: o.Replies == BriefReplies}
+	return &Toolbox{store: store, opts: o, set: newToolset(tools, o), limit: newLimit(o.CallsPerSecond), brief: o.Replies == BriefReplies}
 }
 
 // Tools lists the tools of the preset, under the names to call.
@@ -275,7 +274,7 @@ func (b *Toolbox) Refuse(tool string, e *rw.Error) Answer { return b.failure(too
 
 // Allow takes one call off the limit of calls, for what a host answers besides
 // tools. It reports whether the call is within the limit.
-func (b *Toolbox) Allow() bool { return b.limit.take() }
+func (b *Toolbox) Allow() bool { return b.limit.Allow() }
 
 // ForAgents returns the context of the calls of agents: what holds for them
 // where neither the policy nor the options of the store say anything.
@@ -295,21 +294,13 @@ func PanicError(tool string, readOnly bool) *rw.Error {
 	return e
 }
 
-// bucket limits the rate of calls: it holds two seconds' worth of tokens.
-type bucket struct {
-	*rate.Limiter
-	now func() time.Time
-}
-
 const defaultRate = 1000 // calls per second
 
-func newBucket(perSecond int) *bucket {
+// newLimit is a limit of the rate of calls that holds two seconds' worth of tokens.
+func newLimit(perSecond int) *rate.Limiter {
 	perSecond = cmp.Or(perSecond, defaultRate)
-	limit := rate.Limit(perSecond)
 	if perSecond < 0 {
-		limit = rate.Inf
+		return rate.NewLimiter(rate.Inf, 0)
 	}
-	return &bucket{rate.NewLimiter(limit, 2*perSecond), time.Now}
+	return rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)
 }
-
-func (b *bucket) take() bool { return b.AllowN(b.now(), 1) }

@@ -133,6 +133,13 @@ func TestSessionsOfCalls(t *testing.T) {
 	testbed.Expect(t, a.OK && strings.Contains(a.Text, `"one"`) && !strings.Contains(a.Text, `"two"`), "%s", a.Text)
 	a = box.Call(ctx, "rw_undo", raw(`{"n":1}`), &toolbox.CallOpts{Session: "thread-3"})
 	testbed.Expect(t, !a.OK && strings.Contains(a.Text, "nothing_to_undo"), "a conversation that wrote nothing: %s", a.Text)
+	// A composed file is of the session that composed it.
+	box.Call(ctx, "rw_chunk_append", raw(`{"session":"parts","content":"x"}`), one)
+	a = box.Call(ctx, "rw_chunk_compose", raw(`{"session":"parts","output_path":"composed"}`), one)
+	testbed.Expect(t, a.OK, "%s", a.Text)
+	box.Call(ctx, "rw_safe_write", raw(`{"path":"later","content":"x"}`), two)
+	a = box.Call(ctx, "rw_undo", nil, one)
+	testbed.Expect(t, a.OK && strings.Contains(a.Text, `"composed"`) && !strings.Contains(a.Text, `"later"`), "%s", a.Text)
 	inContext := toolbox.WithCallOpts(toolbox.WithCallOpts(ctx, *one), toolbox.CallOpts{Client: "c"})
 	for _, c := range []struct {
 		opts    *toolbox.CallOpts
