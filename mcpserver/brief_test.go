@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -312,74 +311,6 @@ func TestSchemasAreResources(t *testing.T) {
 	}
 	out := read("rw://schema/nope")
 	expect(t, is(t, out, "error") != nil, "%s", out)
-}
-
-var ourName = regexp.MustCompile(`\brw[_.][a-z_]{3,}`)
-
-// TestARenamedToolHasNoOtherName: with every tool renamed, no old name is in
-// anything that a client gets: instructions, lists, schemas, replies, refusals,
-// hints, next steps, prompts, resources. What a file holds stays as it is.
-func TestARenamedToolHasNoOtherName(t *testing.T) {
-	t.Parallel()
-	rename := func(name string) string { return "files-" + strings.TrimPrefix(name, "rw_") }
-	for _, tier := range mcpserver.Presets() {
-		store := openStore(t)
-		s := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies, Tier: tier, Rename: rename})
-		said := map[string]string{}
-		ask := func(what, method, params string) string {
-			said[what] = handled(t, s, method, params)
-			return said[what]
-		}
-		call := func(tool, args string) string {
-			return ask(tool+" "+args, "tools/call", `{"name":"files-`+tool+`","arguments":`+args+`}`)
-		}
-		ask("initialize", "initialize", `{"protocolVersion":"2025-11-25","clientInfo":{"name":"t","version":"1"},"capabilities":{}}`)
-		for _, list := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
-			ask(list, list, `{}`)
-		}
-		call("safe_write", `{"path":"a.txt","content":"x"}`)
-		call("safe_write", `{"path":"a.txt","content":"x"}`)
-		call("safe_write", `{"path":"b.txt","cntent":"x"}`)
-		call("safe_write", `{"path":"b.txt"}`)
-		call("safe_write", fmt.Sprintf(`{"path":"key.env","content":"KEY=%s"}`, strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")))
-		call("safe_write", `{"path":"mail.txt","content":"somebody@example.com"}`)
-		call("edit", `{"path":"none.txt","edits":[{"old":"a","new":"b"}]}`)
-		call("edit", `{"path":"a.txt","edits":[{"old":"","new":"b"}]}`)
-		call("restore", `{"path":"a.txt","version":99}`)
-		call("restore", `{"path":"a.txt"}`)
-		call("tx", `{"ops":[]}`)
-		call("tx_commit", `{"tx_id":"tx_none"}`)
-		call("chunk_append", `{"session":"s","content":"x"}`)
-		call("chunk_append", `{"session":"s","content":"y","expect_index":7}`)
-		call("chunk_compose", `{"session":"none","output_path":"o"}`)
-		call("chunk_status", `{"session":"s"}`)
-		call("checkpoint_read", `{"name":"none"}`)
-		call("scratch_get", `{"sha256":"`+strings.Repeat("0", 64)+`"}`)
-		call("handoff_read", `{}`)
-		call("describe", `{}`)
-		call("journal_tail", `{}`)
-		call("no_such", `{}`)
-		for range 4 { // the budget ends
-			call("read", `{"path":"none.txt"}`)
-		}
-		for _, p := range mcpserver.Prompts() {
-			ask(p.Name, "prompts/get", `{"name":"`+p.Name+`","arguments":{"task_id":"t"}}`)
-			ask(p.Name, "prompts/get", `{"name":"`+p.Name+`","arguments":{}}`)
-		}
-		for _, uri := range []string{"rw://describe", "rw://handoff", "rw://journal", "rw://policy", "rw://file/none", "rw://file/a.txt", "rw://chunks/none", "rw://history/a.txt"} {
-			ask(uri, "resources/read", `{"uri":"`+uri+`"}`)
-		}
-		for what, text := range said {
-			for _, name := range ourName.FindAllString(text, -1) {
-				_, tool := mcpserver.Tool(name[3:])
-				expect(t, !tool, "%s: %s says %s", tier, what, name)
-			}
-			expect(t, what != "tools/list" || strings.Contains(text, "files-safe_write") && json.Valid([]byte(text)), "%s", text)
-		}
-		call("safe_write", `{"path":"names.txt","content":"call rw_read, hint: rw_edit"}`)
-		text := call("read", `{"path":"names.txt"}`)
-		expect(t, strings.Contains(text, "call rw_read, hint: rw_edit"), "the file reads %s", text)
-	}
 }
 
 // TestWrapSeesWhatIsAsked: in the newest protocol a call that needs the user is

@@ -160,11 +160,14 @@ func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 	testbed.Expect(t, subjectOf(base(), "q") != subjectOf(base(), "p"), "the words do not count")
 }
 
-// TestNoServerTextNamesAToolThatIsNotListed: prompts, resources and the list, of
-// a store in which there is something of everything.
+// TestNoServerTextNamesAToolThatIsNotListed: prompts, resources, lists, replies and
+// refusals, of a store in which there is something of everything. Of a renamed tool
+// none of them has the old name.
 func TestNoServerTextNamesAToolThatIsNotListed(t *testing.T) {
 	t.Parallel()
+	rename := func(name string) string { return "files-" + strings.TrimPrefix(name, "rw_") }
 	for name, o := range map[string]*Options{
+		"renamed core": {Tier: Core, Rename: rename}, "renamed": {Tier: Full, Replies: FullReplies, Rename: rename},
 		"core": {Tier: Core}, "standard": nil, "full replies": {Replies: FullReplies}, "added": {Tools: []string{"checkpoint", "restore"}},
 		"full": {Tier: Full}, "full, brief": {Tier: Full, Replies: BriefReplies},
 		"filtered": {Filter: func(i ToolInfo) bool { return i.Name == "safe_write" || i.Name == "chunk_status" }},
@@ -177,12 +180,17 @@ func checkServerTexts(t *testing.T, o *Options) {
 	store := testbed.Must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	defer store.Close(t.Context())
 	s := New(store, o)
-	h, texts := hostOf(s), 0
+	h, texts, wire := hostOf(s), 0, func(name string) string { return name }
+	if o != nil && o.Rename != nil {
+		wire = o.Rename
+	}
 	check := func(where, text string) {
 		texts++
 		for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
+			_, ours := Tool(name[3:])
 			of, ok := h.tool(name)
-			testbed.Expect(t, !ok || of.Listed, "%s: %s is not listed: %.300s", where, name, text)
+			known := ok && of.Listed || strings.HasPrefix(where, "describe") // which says what is not listed
+			testbed.Expect(t, !ours || known && wire(name) == name, "%s: %s is not listed: %.300s", where, name, text)
 		}
 	}
 	ask := func(method, params string) string {
@@ -198,25 +206,41 @@ func checkServerTexts(t *testing.T, o *Options) {
 		for _, list := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
 			check(list, ask(list, `{}`))
 		}
-		for _, uri := range []string{"journal", "handoff", "history/a.txt", "history/none", "file/none", "file/big", "checkpoint/c", "checkpoint/none", "chunks/none", "policy"} {
+		for _, uri := range []string{"journal", "handoff", "history/a.txt", "history/none", "file/none", "file/big", "file/a.txt", "checkpoint/c", "checkpoint/none", "chunks/none", "policy", "describe"} {
 			check(uri, ask("resources/read", `{"uri":"rw://`+uri+`"}`))
 		}
 		if round == 1 {
 			break
 		}
 		key := strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")
-		for _, call := range []string{
-			`{"name":"rw_safe_write","arguments":{"path":"a.txt","content":"x"}}`,
-			`{"name":"rw_safe_write","arguments":{"path":"big","content":"` + strings.Repeat("x", 1<<20+1) + `"}}`,
-			`{"name":"rw_safe_write","arguments":{"path":"k.env","content":"K=` + key + `"}}`,
-			`{"name":"rw_checkpoint","arguments":{"name":"c","data":1}}`,
-			`{"name":"rw_chunk_append","arguments":{"session":"s","content":"x"}}`,
-			`{"name":"rw_tx_begin","arguments":{}}`,
-			`{"name":"rw_handoff_write","arguments":{"auto_state":true,"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"]}}}`,
+		check("initialize", ask("initialize", `{"protocolVersion":"2025-11-25","clientInfo":{"name":"t","version":"1"},"capabilities":{}}`))
+		none := `{"path":"none.txt"}`
+		for _, call := range [][2]string{
+			{"safe_write", `{"path":"a.txt","content":"x"}`}, {"safe_write", `{"path":"a.txt","content":"x"}`},
+			{"safe_write", `{"path":"b.txt","cntent":"x"}`}, {"safe_write", `{"path":"b.txt"}`},
+			{"safe_write", `{"path":"big","content":"` + strings.Repeat("x", 1<<20+1) + `"}`},
+			{"safe_write", `{"path":"k.env","content":"K=` + key + `"}`}, {"safe_write", `{"path":"mail.txt","content":"somebody@example.com"}`},
+			{"edit", `{"path":"none.txt","edits":[{"old":"a","new":"b"}]}`}, {"edit", `{"path":"a.txt","edits":[{"old":"","new":"b"}]}`},
+			{"restore", `{"path":"a.txt","version":99}`}, {"restore", `{"path":"a.txt"}`},
+			{"checkpoint", `{"name":"c","data":1}`}, {"checkpoint_read", `{"name":"none"}`},
+			{"chunk_append", `{"session":"s","content":"x"}`}, {"chunk_append", `{"session":"s","content":"y","expect_index":7}`},
+			{"chunk_compose", `{"session":"none","output_path":"o"}`}, {"chunk_status", `{"session":"s"}`},
+			{"tx", `{"ops":[]}`}, {"tx_begin", `{}`}, {"tx_commit", `{"tx_id":"tx_none"}`}, {"scratch_get", `{"sha256":"` + strings.Repeat("0", 64) + `"}`},
+			{"handoff_read", `{}`},
+			{"handoff_write", `{"auto_state":true,"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"]}}`},
+			{"describe", `{}`}, {"journal_tail", `{}`}, {"no_such", `{}`}, {"read", none}, {"read", none}, {"read", none}, {"read", none}, // the budget ends
 		} {
-			check("a call", ask("tools/call", call))
+			name := wire("rw_" + call[0])
+			text := ask("tools/call", `{"name":"`+name+`","arguments":`+call[1]+`}`)
+			if of, _ := h.tool(name); of.Listed || !strings.Contains(text, `"isError":true`) { // a refusal names what was called
+				check(call[0]+" "+call[1], text)
+			}
 		}
 	}
+	ask("tools/call", `{"name":"`+wire("rw_safe_write")+`","arguments":{"path":"names.txt","content":"call rw_read, hint: rw_edit"}}`)
+	text := ask("tools/call", `{"name":"`+wire("rw_read")+`","arguments":{"path":"names.txt"}}`)
+	_, ok := h.tool(wire("rw_read"))
+	testbed.Expect(t, !ok || strings.Contains(text, "call rw_read, hint: rw_edit"), "what a file holds does not stay: %s", text)
 	testbed.Expect(t, texts >= 40, "only %d texts", texts)
 }
 
