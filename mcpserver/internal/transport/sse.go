@@ -3,7 +3,6 @@ package transport
 import (
 	"bytes"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -123,26 +122,25 @@ func (h *HTTP) serveMessages(w *guardWriter, r *http.Request) *refusal {
 		}
 		h.release(m)
 	}
-	switch err := s.(*sseStream).take(m.raw, release); {
-	case err == nil:
+	if s.(*sseStream).take(m.raw, release) {
 		w.WriteHeader(http.StatusAccepted)
 		return nil
-	case h.streamsDone.Err() != nil:
+	}
+	if h.streamsDone.Err() != nil {
 		return goingDown
 	}
 	return streamEnded
 }
 
-var errStreamEnded = errors.New("the stream has ended")
-
-// take hands a message to the loop, which calls release when it is done.
-func (s *sseStream) take(raw []byte, release func()) error {
+// take hands a message to the loop, which calls release when it is done, unless
+// the stream has ended.
+func (s *sseStream) take(raw []byte, release func()) bool {
 	s.taking.Lock()
 	defer s.taking.Unlock()
 	if s.loop == nil {
 		release()
-		return errStreamEnded
+		return false
 	}
 	s.loop.take(raw, release)
-	return nil
+	return true
 }
