@@ -19,6 +19,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func save(t *testing.T, s *rw.Store, r rw.CheckpointRequest) rw.CheckpointResult {
@@ -160,48 +161,30 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	s, dir := gatedStore(t)
 	save(t, s, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`{"a":1}`)})
-	deep := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
-	for _, c := range []struct {
-		what string
-		want rw.Detail
-		req  rw.CheckpointRequest
-	}{
-		{"no name", rw.ErrInvalidArgument, rw.CheckpointRequest{Data: json.RawMessage("1")}},
-		{"dot", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: ".", Data: json.RawMessage("1")}},
-		{"dots", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "..", Data: json.RawMessage("1")}},
-		{"ends in a dot", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "a.", Data: json.RawMessage("1")}},
-		{"slash", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "a/b", Data: json.RawMessage("1")}},
-		{"backslash", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: `a\b`, Data: json.RawMessage("1")}},
-		{"newline", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "a\n", Data: json.RawMessage("1")}},
-		{"NUL", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "a\x00", Data: json.RawMessage("1")}},
-		{"umlaut", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "ä", Data: json.RawMessage("1")}},
-		{"long", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: strings.Repeat("a", 129), Data: json.RawMessage("1")}},
-		{"format", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Format: "xml", Data: json.RawMessage("1")}},
-		{"no data", rw.ErrMissingContent, rw.CheckpointRequest{Name: "there"}},
-		{"blank data", rw.ErrMissingContent, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(" \n")}},
-		{"not JSON", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("{")}},
-		{"two values", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("1 2")}},
-		{"NaN", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("[NaN]")}},
-		{"Infinity", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("-Infinity")}},
-		{"duplicate key", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`{"a":{"b":1,"\u0062":2}}`)}},
-		{"half a pair", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`"\ud83d"`)}},
-		{"too deep", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(deep)}},
-		{"breaks out", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`1},"x":{`)}},
-		{"not UTF-8", rw.ErrNotValidUTF8, rw.CheckpointRequest{Name: "there", Data: json.RawMessage("\"\xff\"")}},
-		{"markdown of a number", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Format: "markdown", Data: json.RawMessage("1")}},
-		{"bad YAML", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Format: "yaml", Data: jsonString("a: 1\nb: [\n")}},
-		{"ttl P", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P", Data: json.RawMessage("1")}},
-		{"ttl PT", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT", Data: json.RawMessage("1")}},
-		{"ttl PT0S", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "PT0S", Data: json.RawMessage("1")}},
-		{"ttl with newline", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "P1D\n", Data: json.RawMessage("1")}},
-		{"ttl in seconds", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "3600", Data: json.RawMessage("1")}},
-		{"ttl Session", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: "Session", Data: json.RawMessage("1")}},
-		{"caller", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{Caller: "\xff"}, Data: json.RawMessage("1")}},
-		{"accept_risk", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{AcceptRisk: " "}, Data: json.RawMessage("1")}},
-	} {
-		e := refusedState(t, dir, c.what, c.want, calling(s.Checkpoint, c.req))
-		expect(t, c.what != "bad YAML" || strings.Contains(e.Hint, "line "), "%s: %s", c.what, e.Hint)
+	one, deep := json.RawMessage("1"), strings.Repeat("[", 20000)+strings.Repeat("]", 20000)
+	refused := func(what string, want rw.Detail, r rw.CheckpointRequest) *rw.Error {
+		t.Helper()
+		return refusedState(t, dir, what, want, calling(s.Checkpoint, r))
 	}
+	for _, name := range []string{"", ".", "..", "a.", "a/b", `a\b`, "a\n", "a\x00", "ä", strings.Repeat("a", 129)} {
+		refused(name, rw.ErrInvalidArgument, rw.CheckpointRequest{Name: name, Data: one})
+	}
+	for _, ttl := range badTTLs {
+		refused(string(ttl), rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", TTL: ttl, Data: one})
+	}
+	for data, want := range map[string]rw.Detail{
+		"": rw.ErrMissingContent, " \n": rw.ErrMissingContent, "\"\xff\"": rw.ErrNotValidUTF8,
+		"{": rw.ErrSyntaxInvalid, "1 2": rw.ErrSyntaxInvalid, "[NaN]": rw.ErrSyntaxInvalid, "-Infinity": rw.ErrSyntaxInvalid, deep: rw.ErrSyntaxInvalid,
+		`{"a":{"b":1,"\u0062":2}}`: rw.ErrSyntaxInvalid, `"\ud83d"`: rw.ErrSyntaxInvalid, `1},"x":{`: rw.ErrSyntaxInvalid,
+	} {
+		refused(data, want, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(data)})
+	}
+	refused("format", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Format: "xml", Data: one})
+	refused("markdown of a number", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Format: "markdown", Data: one})
+	refused("caller", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{Caller: "\xff"}, Data: one})
+	refused("accept_risk", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{AcceptRisk: " "}, Data: one})
+	e := refused("bad YAML", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Format: "yaml", Data: jsonString("a: 1\nb: [\n")})
+	testbed.Contains(t, e.Hint, "line ")
 	for name, want := range map[string]rw.Detail{"none": rw.ErrCheckpointNotFound, "../journal": rw.ErrInvalidArgument, "": rw.ErrInvalidArgument} {
 		refusedState(t, dir, name, want, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: name}))
 	}

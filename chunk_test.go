@@ -65,9 +65,7 @@ func chunkRefused(t *testing.T, s *rw.Store, dir string, want rw.Detail, call fu
 	before := chunkTree(t, dir)
 	err := call()
 	isErr(t, err, want)
-	if after := chunkTree(t, dir); after != before {
-		t.Fatalf("the refusal changed something: %s", cmp.Diff(before, after))
-	}
+	mustEqual(t, chunkTree(t, dir), before, "the refusal changed something")
 	e := rw.AsError("", err)
 	expect(t, e.Effect == rw.EffectNone && e.Hint != "" && strings.HasPrefix(e.Op, "chunk_"), "incomplete error %+v", e)
 	nothingStaged(t, s)
@@ -133,9 +131,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	before := chunkTree(t, dir)
 	b := must(put(2, "two", 0))(t)
 	require(t, b.Status == rw.StatusUnchanged && b.JournalID == "" && *b.TotalExpected == 3, "%+v", b)
-	if after := chunkTree(t, dir); after != before {
-		t.Errorf("the same piece again changed %s", cmp.Diff(before, after))
-	}
+	equal(t, chunkTree(t, dir), before, "the same piece again changed")
 	c := must(put(2, "TWO", 0))(t)
 	require(t, c.Status == rw.StatusSucceeded && c.Receipt.PrevSHA256.String() == hash("two"), "%+v", c)
 	chunkRefused(t, s, dir, rw.ErrIndexExceedsTotal, func() error { return errorOf(put(4, "four", 0)) })
@@ -175,9 +171,7 @@ func TestSealedSession(t *testing.T) {
 	before := chunkTree(t, dir)
 	r = composed(t, s, "s", "a/out.txt")
 	expect(t, r.Status == rw.StatusUnchanged && r.SHA256.String() == hash("one\ntwo"), "%+v", r)
-	if after := chunkTree(t, dir); after != before {
-		t.Errorf("composing again changed %s", cmp.Diff(before, after))
-	}
+	equal(t, chunkTree(t, dir), before, "composing again changed")
 	for name, call := range map[string]func() error{
 		"append": calling(s.ChunkAppend, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}),
 		"write":  calling(s.ChunkWrite, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("one")}),
@@ -234,9 +228,7 @@ func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 	if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: 5000}); err != nil || string(p.Content) != "" || p.Truncated || p.Offset != int64(len(text)) {
 		t.Errorf("%v %+v", err, p)
 	}
-	if after := chunkTree(t, dir); after != before {
-		t.Errorf("a preview changed %s", cmp.Diff(before, after))
-	}
+	equal(t, chunkTree(t, dir), before, "a preview changed")
 	addChunk(t, s, "bad", `{"key": "`+awsID(7)+`"`)
 	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "bad", Classify: true, Validate: true, TargetPath: "a.json"})
 	expect(t, err == nil && p.Risk.Verdict == rw.VerdictHigh && !p.Validation.Valid && len(p.Validation.Errors) != 0, "%v %+v", err, p)

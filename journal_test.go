@@ -419,9 +419,8 @@ func (c scenario) besideForeign(t *testing.T, act string, n int) bool {
 	}
 	require(t, taken == "" || all[taken] == "/" || got[taken] == strangersText || held(all, strangersText), "%s: what it saved is lost\n%s", when, brief(got))
 	s = c.open(t, disk, "0002")
-	if again := files(disk); !same(again, got) {
-		t.Fatalf("%s: a second open changed %s to %s", when, brief(got), brief(again))
-	}
+	again := files(disk)
+	require(t, same(again, got), "%s: a second open changed %s to %s", when, brief(got), brief(again))
 	s.Close(background)
 	return count > n
 }

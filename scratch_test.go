@@ -75,6 +75,9 @@ func refusedState(t *testing.T, dir, what string, want rw.Detail, call func() er
 	return e
 }
 
+// badTTLs are no times to live.
+var badTTLs = []rw.TTL{"P", "PT", "PT0S", "P1D\n", "3600", "Session"}
+
 func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
 		t.Run(string(level), func(t *testing.T) {
@@ -140,12 +143,6 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	put := func(r rw.ScratchPutRequest) func() error {
 		return calling(s.ScratchPut, r)
 	}
-	ref := func(r rw.ScratchRefRequest) func() error {
-		return calling(s.ScratchRef, r)
-	}
-	get := func(r rw.ScratchGetRequest) func() error {
-		return calling(s.ScratchGet, r)
-	}
 	for _, c := range []struct {
 		what string
 		want rw.Detail
@@ -156,20 +153,18 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 		{"notes", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{Notes: strings.Repeat("n", 2001)})},
 		{"content type", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{ContentType: strings.Repeat("n", 201)})},
 		{"key", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{Call: rw.Call{IdempotencyKey: strings.Repeat("k", 201)}})},
-		{"ttl P", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "P"})},
-		{"ttl PT", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "PT"})},
-		{"ttl PT0S", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "PT0S"})},
-		{"ttl newline", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "P1D\n"})},
-		{"ttl seconds", rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: "3600"})},
 		{"one byte too much", rw.ErrTooLarge, put(rw.ScratchPutRequest{Content: []byte(strings.Repeat("x", rw.MaxScratch+1))})},
-		{"ref to nothing", rw.ErrMustProvideRef, ref(rw.ScratchRefRequest{})},
-		{"ref unknown", rw.ErrNotFound, ref(rw.ScratchRefRequest{Label: "no"})},
-		{"get empty", rw.ErrBadSHA256, get(rw.ScratchGetRequest{})},
-		{"get unknown", rw.ErrNotFound, get(rw.ScratchGetRequest{SHA256: digest(hash("?"))})},
+		{"ref to nothing", rw.ErrMustProvideRef, calling(s.ScratchRef, rw.ScratchRefRequest{})},
+		{"ref unknown", rw.ErrNotFound, calling(s.ScratchRef, rw.ScratchRefRequest{Label: "no"})},
+		{"get empty", rw.ErrBadSHA256, calling(s.ScratchGet, rw.ScratchGetRequest{})},
+		{"get unknown", rw.ErrNotFound, calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: digest(hash("?"))})},
 		{"delete nothing", rw.ErrMustProvideRef, calling(s.ScratchDelete, rw.ScratchDeleteRequest{})},
 		{"list limit", rw.ErrInvalidArgument, calling(s.ScratchList, rw.ScratchListRequest{Limit: 1001})},
 	} {
 		refusedState(t, dir, c.what, c.want, c.call)
+	}
+	for _, ttl := range badTTLs {
+		refusedState(t, dir, string(ttl), rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: ttl}))
 	}
 	ctx, cancel := context.WithCancel(background)
 	cancel()

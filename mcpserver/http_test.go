@@ -260,9 +260,8 @@ func (s *site) result(r *http.Request) map[string]any {
 	s.t.Helper()
 	res, body := s.do(r)
 	var out map[string]any
-	if all := messages(s.t, res, body); len(all) == 0 || json.Unmarshal(all[len(all)-1].Result.StructuredContent, &out) != nil {
-		s.t.Fatalf("no tool reply: %d %q", res.StatusCode, body)
-	}
+	all := messages(s.t, res, body)
+	require(s.t, len(all) != 0 && json.Unmarshal(all[len(all)-1].Result.StructuredContent, &out) == nil, "no tool reply: %d %q", res.StatusCode, body)
 	return out
 }
 

@@ -472,9 +472,8 @@ func (p *peer) reportsAre(token any, least int) {
 	last := -1.0
 	for _, n := range list {
 		at, _ := n.Params["progress"].(float64)
-		if total, ok := n.Params["total"].(float64); at <= last || ok && total < at || n.Params["message"] == "" {
-			p.t.Errorf("after %v: %v", last, n.Params)
-		}
+		total, ok := n.Params["total"].(float64)
+		expect(p.t, at > last && (!ok || total >= at) && n.Params["message"] != "", "after %v: %v", last, n.Params)
 		last = at
 	}
 }
@@ -716,9 +715,8 @@ func TestTheCommitPointDecides(t *testing.T) { // alone: every call of the proce
 			close(goOn)
 			equal(t, reasonOf(t, w.result(next)), "ok", "the next call")
 			happened, _ := w.operation("k")
-			if written := w.file("a.txt") == "whole"; written != later || happened != later {
-				t.Errorf("%q, happened: %v", w.file("a.txt"), happened)
-			}
+			written := w.file("a.txt") == "whole"
+			expect(t, written == later && happened == later, "%q, happened: %v", w.file("a.txt"), happened)
 			w.nothingStaged(t)
 		})
 	}

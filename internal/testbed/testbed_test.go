@@ -28,18 +28,16 @@ func TestSharesVisitEverything(t *testing.T) {
 		t.Setenv("RW_SEED", strconv.Itoa(seed))
 		share := testbed.Share(t, all, 8, func(i int) bool { return i == 7 })
 		testbed.Require(t, len(share) <= 6 && slices.Contains(share, 7) && slices.IsSorted(share), "%v", share)
-		if again := testbed.Share(t, all, 8, func(i int) bool { return i == 7 }); !slices.Equal(share, again) {
-			t.Fatalf("%v is not %v", again, share)
-		}
+		again := testbed.Share(t, all, 8, func(i int) bool { return i == 7 })
+		testbed.Require(t, slices.Equal(share, again), "%v is not %v", again, share)
 		for _, i := range share {
 			seen[i]++
 		}
 	}
 	testbed.Expect(t, len(seen) == len(all) && seen[7] == 100, "%d of %d were visited: %v", len(seen), len(all), seen)
 	t.Setenv("RW_LONG", "5")
-	if got := testbed.Share(t, all, 8, nil); !slices.Equal(got, all) {
-		t.Errorf("a long run takes %v", got)
-	}
+	got := testbed.Share(t, all, 8, nil)
+	testbed.Expect(t, slices.Equal(got, all), "a long run takes %v", got)
 }
 
 // TestLinearTargetsAreRun: every fuzz target that counts the work of a decoder,
