@@ -247,7 +247,10 @@ func (p *compaction) journal(ctx context.Context) error {
 	fresh := len(ends) >= 2 && ends[0].Seq == p.Engine.Log.Head() // two are sound, and the newer one covers every row
 	if p.DryRun {
 		p.changed = p.changed || len(due) > 0 || !fresh
-		return p.describe(due)
+		if err := p.eachFact(ctx, due, p.archived); err != nil {
+			return err
+		}
+		return p.finish()
 	}
 	if fresh && len(due) == 0 && !p.changed {
 		return p.finish()
@@ -307,29 +310,26 @@ func (p *compaction) due(limit uint64) ([]uint64, error) {
 	return list, nil
 }
 
-// describe fills in the known facts about the segments.
-func (p *compaction) describe(due []uint64) error {
-	for _, first := range due {
-		f, err := p.facts(first)
-		if err != nil {
+// eachFact calls fn with the facts about each of some segments, which are read once.
+func (p *compaction) eachFact(ctx context.Context, segments []uint64, fn func(journal.SegmentFacts) error) error {
+	for _, first := range segments {
+		f, ok := p.known[first]
+		if !ok {
+			if err := canceled(ctx); err != nil {
+				return err
+			}
+			var err error
+			if f, err = p.Engine.Log.Facts(first); err != nil {
+				return err
+			}
+			p.known[first] = f
+			p.Meter.One()
+		}
+		if err := fn(f); err != nil {
 			return err
 		}
-		p.archived(f)
-		p.Meter.One()
 	}
-	return p.finish()
-}
-
-// facts returns the facts about a segment, which are read once.
-func (p *compaction) facts(first uint64) (journal.SegmentFacts, error) {
-	if f, ok := p.known[first]; ok {
-		return f, nil
-	}
-	f, err := p.Engine.Log.Facts(first)
-	if err == nil {
-		p.known[first] = f
-	}
-	return p.known[first], err
+	return nil
 }
 
 // noteSegments writes a note for every segment that has none, and one for
@@ -340,23 +340,14 @@ func (p *compaction) noteSegments(ctx context.Context, due []uint64) error {
 		if err != nil {
 			return err
 		}
-		for _, first := range due {
-			if err := canceled(ctx); err != nil {
-				return err
+		err = p.eachFact(ctx, due, func(f journal.SegmentFacts) error {
+			if known.Archived(f.First, f.SHA256) {
+				return nil
 			}
-			f, err := p.facts(first)
-			if err != nil {
-				return err
-			}
-			p.Meter.One()
-			if known.Archived(first, f.SHA256) {
-				continue
-			}
-			if err := p.note(ctx, journal.Note{
-				What: journal.NoteArchived, Segment: first, Last: f.Last, Rows: f.Rows, To: f.Bytes, SHA256: f.SHA256,
-			}); err != nil {
-				return err
-			}
+			return p.note(ctx, journal.Note{What: journal.NoteArchived, Segment: f.First, Last: f.Last, Rows: f.Rows, To: f.Bytes, SHA256: f.SHA256})
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return p.note(ctx, journal.Note{What: journal.NoteCompact, Rows: int64(len(due)), Text: fmt.Sprintf("%d segments to the archive", len(due))})
@@ -366,29 +357,19 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 	if len(due) == 0 {
 		return nil
 	}
-	facts := make([]journal.SegmentFacts, 0, len(due))
-	for _, first := range due {
-		f, err := p.facts(first)
-		if err != nil {
-			return err
-		}
-		facts = append(facts, f)
+	if err := p.eachFact(ctx, due, p.archived); err != nil {
+		return err
 	}
 	err := p.reserve.Try(func() error { return p.Engine.Log.Park(context.WithoutCancel(ctx), due) })
 	if errors.Is(err, journal.ErrTaken) {
 		return fault.New(fault.JournalDamaged).Because(err).Hintf("archive/ contains a different segment of the same name; examine it, move it away, then call again")
 	}
-	if err != nil {
-		return err
-	}
-	for _, f := range facts {
-		p.archived(f)
-	}
-	return nil
+	return err
 }
 
-func (p *compaction) archived(f journal.SegmentFacts) {
+func (p *compaction) archived(f journal.SegmentFacts) error {
 	p.out.Archived = append(p.out.Archived, admin.ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: digest(f.SHA256)})
+	return nil
 }
 
 // finish fills in the result.
