@@ -45,7 +45,7 @@ func (s *Store) HandoffWrite(
 	}
 	if err := s.commit(ctx, c); err != nil {
 		if c.bad == nil { // there are two files in the commit; the error is about this one
-			err = s.handoffError("handoff_write", c.First().Path, err)
+			err = s.errorAt("handoff_write", c.First().Path, err)
 		}
 		return handoff.WriteResult{}, err
 	}
@@ -53,15 +53,6 @@ func (s *Store) HandoffWrite(
 		Receipt: c.finished(), HandoffPath: c.First().Path, DriftWarnings: append([]handoff.Drift{}, w.Drift...), CheckpointRefs: refs,
 		ArchivedPath: w.Archived, Diff: c.Diff,
 	}, nil
-}
-
-// handoffError returns the error of a call about the handoff at a path.
-func (s *Store) handoffError(op, path string, err error) *Error {
-	e := AsError(op, err)
-	if e.Path == "" && relPathShown(e) {
-		e.Path = s.gate.HideName(path)
-	}
-	return e
 }
 
 // HandoffRead returns a handoff: its envelope, its body, the files that differ
@@ -105,7 +96,7 @@ func (s *Store) HandoffRead(
 	if err == nil && r.AcknowledgeAs != "" && !absent {
 		err = s.acknowledge(ctx, r, d, &out)
 	} else if err != nil {
-		err = s.handoffError("handoff_read", d.Path, err)
+		err = s.errorAt("handoff_read", d.Path, err)
 	}
 	if err != nil {
 		return handoff.ReadResult{}, err

@@ -52,30 +52,30 @@ const (
 // [ErrVersionNotFound], [ErrVersionNotKept], [ErrIsADirectory],
 // [ErrNotARegularFile].
 func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
-	a, err := s.begin(ctx, "read", r.Path, r)
+	path := ""
+	out, err := reading(ctx, s, "read", r.Path, r, func() (ReadResult, error) {
+		out, err := s.read(r)
+		path = out.Path
+		return out, err
+	})
 	if err != nil {
-		return ReadResult{}, err
+		return ReadResult{}, s.errorAt("read", path, err)
 	}
-	out, err := s.read(r)
-	if err != nil {
-		e := a.failed(err)
-		if e.Path == "" && relPathShown(e) {
-			e.Path = s.gate.HideName(out.Path)
-		}
-		return ReadResult{}, e
-	}
-	s.engine.Leave()
 	return out, nil
 }
 
-// relPathShown reports whether the path of a request may appear in the error: a
-// path that was itself refused may name something outside.
-func relPathShown(e *Error) bool {
+// errorAt returns an error with the path of the request, unless that was itself refused:
+// it may name something outside.
+func (s *Store) errorAt(op, path string, err error) *Error {
+	e := AsError(op, err)
 	switch e.Detail {
 	case ErrAbsolutePathRejected, ErrEscapesWorkspace, ErrInvalidPath, ErrPathTooLong:
-		return false
+		return e
 	}
-	return true
+	if e.Path == "" {
+		e.Path = s.gate.HideName(path)
+	}
+	return e
 }
 
 func (s *Store) read(r ReadRequest) (out ReadResult, err error) {
