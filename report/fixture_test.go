@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/analytics"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/report"
@@ -38,6 +41,17 @@ func write(t testing.TB, in *report.Input, clean func(string) string) string {
 // made is when all pages of the tests are made.
 var made = time.Date(2026, 3, 14, 19, 0, 0, 0, time.UTC)
 
+// at is the time with a text.
+func at(text string) (t call.Timestamp) {
+	t.UnmarshalText([]byte(text))
+	return t
+}
+
+// period is that of rows from one time to another.
+func period(first, last string) analytics.Period {
+	return analytics.Period{FirstEntry: at(first), LastEntry: at(last)}
+}
+
 // workday is a store after a day of three agents: what the golden page and the
 // picture in docs are made of. It is the same every time.
 func workday(t testing.TB) *report.Input {
@@ -45,15 +59,14 @@ func workday(t testing.TB) *report.Input {
 	clean := redact(t)
 	in := &report.Input{
 		Title: "Shop, 14 March", Made: made, Activity: report.NewActivity(time.Time{}, 100_000, clean),
-		Totals: report.Totals{
-			ByMode: map[string]int{}, ByCaller: map[string]int{}, CheckpointNames: map[string]int{"payments": 4, "search": 2},
-			ChunkSessions: map[string]report.ChunkSession{"catalogue": {Chunks: 14, Composes: 1, First: "2026-03-14T13:02:00Z", Last: "2026-03-14T13:09:41Z"}},
+		Usage: analytics.Result{
+			ByMode: map[string]int{}, ByCaller: map[string]int{}, Checkpoints: analytics.Checkpoints{ByName: map[string]analytics.Saves{"payments": {Saves: 4}, "search": {Saves: 2}}},
+			Sessions: map[string]analytics.Session{"catalogue": {ChunkWrites: 14, Composes: 1, FirstWrite: at("2026-03-14T13:02:00Z"), LastWrite: at("2026-03-14T13:09:41Z")}},
+			Refusals: analytics.Refusals{ByReason: map[string]int{}, ByOp: map[string]int{}, ByCaller: map[string]int{}},
 		},
-		Refused: report.Refused{
-			ByReason: map[string]int{}, ByOp: map[string]int{}, ByCaller: map[string]int{}, From: 1,
-		},
+		Refused: report.Refused{From: 1},
 		Check: report.Check{
-			Deep: true, Problems: []report.Problem{{Code: "file_differs", Path: "config/limits.yaml", Seq: 41, Detail: "the file differs from its newest journal row; it was changed outside this store"}},
+			Deep: true, Problems: []admin.CheckProblem{{Code: "file_differs", Path: "config/limits.yaml", Seq: 41, Detail: "the file differs from its newest journal row; it was changed outside this store"}},
 			Counters: []report.Fact{{Name: "Rows", Value: "431"}, {Name: "Kept versions", Value: "212"}, {Name: "Files compared", Value: "18"}},
 		},
 		Facts:   []report.Fact{{Name: "Version", Value: "0.1.0"}, {Name: "Durability", Value: "full"}, {Name: "Newest row", Value: "431"}},
@@ -95,12 +108,12 @@ func fill(in *report.Input) {
 	callers := []struct{ name, session string }{{"coder", "payments-2"}, {"coder", "search"}, {"reviewer", "review-31"}, {"writer", ""}}
 	var seq uint64
 	seen := map[string]bool{}
-	at := time.Date(2026, 3, 14, 8, 4, 0, 0, time.UTC)
+	now := time.Date(2026, 3, 14, 8, 4, 0, 0, time.UTC)
 	for range 431 {
 		seq++
-		at = at.Add(time.Duration(random.ExpFloat64()*80) * time.Second)
+		now = now.Add(time.Duration(random.ExpFloat64()*80) * time.Second)
 		if seq == 180 {
-			at = at.Add(70 * time.Minute) // lunch
+			now = now.Add(70 * time.Minute) // lunch
 		}
 		who := callers[[]int{0, 0, 0, 1, 1, 2, 2, 3}[random.IntN(8)]]
 		path := paths[int(float64(len(paths))*random.Float64()*random.Float64())]
@@ -114,7 +127,7 @@ func fill(in *report.Input) {
 			op = "undo"
 		}
 		r := report.Row{
-			ID: fmt.Sprintf("wj_%d.0", seq), Seq: seq, TS: at.Format("2006-01-02T15:04:05.000000Z"), Kind: "commit", Op: op, Path: path,
+			ID: fmt.Sprintf("wj_%d.0", seq), Seq: seq, TS: now.Format("2006-01-02T15:04:05.000000Z"), Kind: "commit", Op: op, Path: path,
 			Caller: who.name, Session: who.session, Bytes: int64(400 + random.IntN(9000)),
 		}
 		switch {
@@ -122,9 +135,9 @@ func fill(in *report.Input) {
 			r.Kind, r.Op = "refused", []string{"edit", "overwrite"}[random.IntN(2)]
 			r.Reason = []string{"risk_blocked", "hash_mismatch", "old_string_not_found"}[random.IntN(3)]
 			in.Refused.Recent = append(in.Refused.Recent, r)
-			in.Refused.ByReason[r.Reason]++
-			in.Refused.ByOp[r.Op]++
-			in.Refused.ByCaller[r.Caller]++
+			in.Usage.Refusals.ByReason[r.Reason]++
+			in.Usage.Refusals.ByOp[r.Op]++
+			in.Usage.Refusals.ByCaller[r.Caller]++
 			in.Newest = append(in.Newest, r)
 			continue
 		case seq == 300:
@@ -132,18 +145,18 @@ func fill(in *report.Input) {
 		}
 		in.Activity.Add(r)
 		in.Newest = append(in.Newest, r)
-		t := &in.Totals
-		t.Writes++
-		t.Bytes += r.Bytes
-		t.ByMode[r.Op]++
-		t.ByCaller[r.Caller]++
-		if t.First == "" {
-			t.First = r.TS
+		u := &in.Usage
+		u.TotalWrites++
+		u.TotalBytesWritten += r.Bytes
+		u.ByMode[r.Op]++
+		u.ByCaller[r.Caller]++
+		if u.Period.FirstEntry.IsZero() {
+			u.Period.FirstEntry = at(r.TS)
 		}
-		t.Last = r.TS
+		u.Period.LastEntry = at(r.TS)
 	}
-	in.Refused.Total = len(in.Refused.Recent)
-	in.Totals.Files, in.Totals.PerMinute, in.Totals.PeakMinute, in.Totals.PeakWrites = len(paths), 0.73, "2026-03-14T09:12Z", 5
+	in.Usage.Refusals.Total, in.Usage.UniquePaths = len(in.Refused.Recent), len(paths)
+	in.Usage.WriteVelocity = analytics.Velocity{WritesPerMinute: 0.73, PeakMinute: analytics.Minute{Minute: "2026-03-14T09:12Z", Writes: 5}}
 	in.Newest = in.Newest[len(in.Newest)-12:]
 }
 

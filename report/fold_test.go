@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/report"
 )
@@ -83,7 +84,7 @@ func TestTimesAreThoseOfTheReader(t *testing.T) {
 		a.Add(commit(uint64(i+1), ts, "f"))
 	}
 	in := &report.Input{Made: time.Date(2026, 4, 2, 8, 0, 0, 0, berlin), Since: time.Date(2026, 3, 27, 0, 0, 0, 0, time.UTC), Activity: a,
-		Totals: report.Totals{Writes: 2, First: "2026-03-27T23:30:00Z", Last: "2026-04-01T21:30:00Z"}}
+		Usage: analytics.Result{TotalWrites: 2, Period: period("2026-03-27T23:30:00Z", "2026-04-01T21:30:00Z")}}
 	page := write(t, in, same)
 	for _, want := range []string{
 		"Rows from 2026-03-28 00:30:00 to 2026-04-01 23:30:00, looked at from 2026-03-27 01:00:00 on.", "Made 2026-04-02 08:00:00.", "Times are CEST (UTC&#43;02:00).",
@@ -113,7 +114,9 @@ func TestHostileTimesDrawNoNonsense(t *testing.T) {
 		r.Bytes = math.MaxInt64 - int64(i)
 		a.Add(r)
 	}
-	in := &report.Input{Made: made, Activity: a, Totals: report.Totals{Writes: math.MaxInt, Bytes: math.MinInt64, PerMinute: math.Inf(1), First: "x", Last: "9999-12-31T23:59:59Z"}}
+	in := &report.Input{Made: made, Activity: a, Usage: analytics.Result{
+		TotalWrites: math.MaxInt, TotalBytesWritten: math.MinInt64, WriteVelocity: analytics.Velocity{WritesPerMinute: math.Inf(1)}, Period: period("x", "9999-12-31T23:59:59Z"),
+	}}
 	page := write(t, in, same)
 	outline(t, page)
 	testbed.Expect(t, !strings.Contains(page, "NaN") && len(page) <= 200<<10, "%d bytes", len(page))
@@ -144,7 +147,7 @@ func TestALargeJournalMakesASmallPage(t *testing.T) {
 	page := write(t, &report.Input{Made: made, Activity: fold(100_000, func(i int) string { return fmt.Sprintf("src/p%d/file%d.go", i%40, i%997) })}, same)
 	t.Logf("100000 ordinary rows: %d bytes", len(page))
 	testbed.Expect(t, len(page) <= 200<<10, "%d bytes for ordinary rows", len(page))
-	testbed.Expect(t, strings.Contains(write(t, &report.Input{Made: made, Totals: report.Totals{PerMinute: 42227.33}}, same), "<dd>42,227<"),
+	testbed.Expect(t, strings.Contains(write(t, &report.Input{Made: made, Usage: analytics.Result{WriteVelocity: analytics.Velocity{WritesPerMinute: 42227.33}}}, same), "<dd>42,227<"),
 		"many writes per minute are not rounded")
 	long := strings.Repeat("a\u202e", 1000)
 	before := held()

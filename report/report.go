@@ -11,7 +11,12 @@
 // forbids what it does not hold (a content security policy without script).
 package report
 
-import "time"
+import (
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/analytics"
+)
 
 // Input is what a report is made of. All lists may be longer than what is
 // shown; the page says what it leaves out.
@@ -21,7 +26,9 @@ type Input struct {
 	Since    time.Time // rows before it were left out; zero: none were
 	Overview *Overview // what a person asks first; nil: it is left out
 	Facts    []Fact    // of the store
-	Totals   Totals
+	// The figures of the whole period, also where the rows of the Activity are only the
+	// newest part of it.
+	Usage    analytics.Result
 	Activity *Activity
 	Refused  Refused
 	Newest   []Row  // oldest first
@@ -33,33 +40,10 @@ type Input struct {
 // Fact is one thing that is known of the store.
 type Fact struct{ Name, Value string }
 
-// Totals are the figures of the whole period, also where the rows of an
-// Activity are only the newest part of it.
-type Totals struct {
-	Writes, Files   int
-	Bytes           int64
-	PerMinute       float64
-	PeakMinute      string // such as 2026-01-31T09:05Z; empty: none
-	PeakWrites      int
-	First, Last     string // RFC 3339; empty: not known
-	ByMode          map[string]int
-	ByCaller        map[string]int
-	ChunkSessions   map[string]ChunkSession
-	CheckpointNames map[string]int // saves by name
-}
-
-// ChunkSession is what was done in one chunk session.
-type ChunkSession struct {
-	Chunks, Composes int
-	First, Last      string
-}
-
-// Refused is what is known of the calls that were refused.
+// Refused is what is known of the calls that were refused, besides their counts.
 type Refused struct {
-	Total                    int
-	ByReason, ByOp, ByCaller map[string]int
-	Recent                   []Row  // oldest first
-	From                     uint64 // rows from here on were looked at for Recent
+	Recent []Row  // oldest first
+	From   uint64 // rows from here on were looked at for Recent
 }
 
 // Row is one row of the journal.
@@ -111,14 +95,8 @@ type Version struct {
 type Check struct {
 	Skipped  string // why there was none; empty: it was made
 	Deep     bool
-	Problems []Problem
+	Problems []admin.CheckProblem
 	Counters []Fact
-}
-
-// Problem is one thing that is wrong.
-type Problem struct {
-	Code, Path, Detail string
-	Seq                uint64
 }
 
 // How long the lists of the page are.

@@ -23,6 +23,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/resilientwrite/resilientwrite/analytics"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/report"
 )
@@ -84,6 +86,10 @@ func everywhere(v reflect.Value, text string) {
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			v.Set(reflect.ValueOf(made))
+			return
+		}
+		if v.Type() == reflect.TypeFor[call.Timestamp]() {
+			v.Set(reflect.ValueOf(at(text)))
 			return
 		}
 		for i := range v.NumField() {
@@ -264,8 +270,8 @@ func TestEmptyStates(t *testing.T) {
 	testbed.Contains(t, page, "No rows.", "Nothing was written in this time.", "No file was written.", "There was no session.", "No call was refused.", "There is no file to show versions of.", "The journal has no rows.", "found nothing wrong")
 	testbed.Expect(t, !strings.Contains(page, `class="chart"`) && !strings.Contains(page, "NaN") && !strings.Contains(page, "Inf"),
 		"the empty page draws a chart, or what is no number")
-	in := &report.Input{Made: made, Refused: report.Refused{
-		Total: 2, ByReason: map[string]int{"risk_blocked": 2}, ByOp: map[string]int{"create": 2}, ByCaller: map[string]int{"coder": 2},
+	refusals := analytics.Refusals{Total: 2, ByReason: map[string]int{"risk_blocked": 2}, ByOp: map[string]int{"create": 2}, ByCaller: map[string]int{"coder": 2}}
+	in := &report.Input{Made: made, Usage: analytics.Result{Refusals: refusals}, Refused: report.Refused{
 		Recent: []report.Row{{Seq: 1, TS: "2026-03-14T10:00:00Z", Kind: "refused", Op: "create", Path: "a.env", Caller: "coder", Reason: "risk_blocked"}, {Seq: 2, TS: "no time", Kind: "refused"}},
 	}}
 	page = write(t, in, same)
@@ -326,10 +332,10 @@ func TestAFileThatIsGoneHasNoSize(t *testing.T) {
 // longer has one.
 func TestNoRateOfAMoment(t *testing.T) {
 	for last, rate := range map[string]bool{"2026-03-14T10:00:01Z": false, "2026-03-14T10:00:59Z": false, "2026-03-14T10:01:00Z": true} {
-		in := &report.Input{Made: made, Activity: report.NewActivity(time.Time{}, 10, same), Totals: report.Totals{
-			Writes: 2, PerMinute: 120, PeakMinute: "2026-03-14T10:00Z", PeakWrites: 2, First: "2026-03-14T10:00:00Z", Last: last,
+		in := &report.Input{Made: made, Activity: report.NewActivity(time.Time{}, 10, same), Usage: analytics.Result{
+			TotalWrites: 2, WriteVelocity: analytics.Velocity{WritesPerMinute: 120, PeakMinute: analytics.Minute{Minute: "2026-03-14T10:00Z", Writes: 2}}, Period: period("2026-03-14T10:00:00Z", last),
 		}}
-		in.Activity.Add(commit(1, in.Totals.First, "f"))
+		in.Activity.Add(commit(1, "2026-03-14T10:00:00Z", "f"))
 		in.Activity.Add(commit(2, last, "f"))
 		page := write(t, in, same)
 		if strings.Contains(page, "<dd>120<") != rate || strings.Contains(page, "all within a minute") == rate || strings.Contains(page, `id="rate"`) != rate {

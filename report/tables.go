@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // asked answers what a person asks first.
@@ -49,9 +51,13 @@ func (p *page) asked() {
 
 // tables lists the hot paths, the operations and the callers.
 func (p *page) tables() {
-	p.Ops = p.ranking("ops", "By operation", p.in.Totals.ByMode, "Operation", "Writes", "operations")
-	p.Callers = p.ranking("callers", "By caller", p.in.Totals.ByCaller, "Caller", "Writes", "callers")
-	p.Saves = p.ranking("saves", "Checkpoints", p.in.Totals.CheckpointNames, "Checkpoint", "Saves", "names")
+	p.Ops = p.ranking("ops", "By operation", p.in.Usage.ByMode, "Operation", "Writes", "operations")
+	p.Callers = p.ranking("callers", "By caller", p.in.Usage.ByCaller, "Caller", "Writes", "callers")
+	saves := map[string]int{}
+	for name, s := range p.in.Usage.Checkpoints.ByName {
+		saves[name] = s.Saves
+	}
+	p.Saves = p.ranking("saves", "Checkpoints", saves, "Checkpoint", "Saves", "names")
 	if len(p.sum.files) == 0 {
 		return
 	}
@@ -126,7 +132,7 @@ func (p *page) sessions() {
 }
 
 func (p *page) chunks() {
-	all := p.in.Totals.ChunkSessions
+	all := p.in.Usage.Sessions
 	if len(all) == 0 {
 		return
 	}
@@ -135,12 +141,12 @@ func (p *page) chunks() {
 	}}
 	counts := map[string]int{}
 	for name, s := range all {
-		counts[name] = s.Chunks
+		counts[name] = s.ChunkWrites
 	}
 	list := rank(counts)
 	for _, r := range list[:min(len(list), maxSessions)] {
 		s := all[r.name]
-		t.Rows = append(t.Rows, []cell{p.rowHead(r.name), number(s.Chunks), number(s.Composes), p.time(s.First), p.time(s.Last)})
+		t.Rows = append(t.Rows, []cell{p.rowHead(r.name), number(s.ChunkWrites), number(s.Composes), p.time(s.FirstWrite.String()), p.time(s.LastWrite.String())})
 	}
 	t.More = more(len(list), maxSessions, "sessions")
 	p.Chunks = t
@@ -148,17 +154,17 @@ func (p *page) chunks() {
 
 // refusals lists what was refused and why.
 func (p *page) refusals() {
-	r := p.in.Refused
+	r, all := p.in.Refused, p.in.Usage.Refusals
 	for _, t := range []*table{
-		p.ranking("reasons", "By reason", r.ByReason, "Reason", "Calls", "reasons"),
-		p.ranking("refused-ops", "By operation", r.ByOp, "Operation", "Calls", "operations"),
-		p.ranking("refused-callers", "By caller", r.ByCaller, "Caller", "Calls", "callers"),
+		p.ranking("reasons", "By reason", all.ByReason, "Reason", "Calls", "reasons"),
+		p.ranking("refused-ops", "By operation", all.ByOp, "Operation", "Calls", "operations"),
+		p.ranking("refused-callers", "By caller", all.ByCaller, "Caller", "Calls", "callers"),
 	} {
 		if t != nil {
 			p.Refusals = append(p.Refusals, t)
 		}
 	}
-	if r.From > 1 && r.Total > 0 {
+	if r.From > 1 && all.Total > 0 {
 		p.Looked = fmt.Sprintf("The list of the newest refusals and the marks in the timeline begin at row %s; the counts are of all rows.", count(r.From))
 	}
 	if len(r.Recent) == 0 {
@@ -249,7 +255,7 @@ func (p *page) check() {
 	p.Check = v
 }
 
-func (p *page) problems(list []Problem) *table {
+func (p *page) problems(list []admin.CheckProblem) *table {
 	t := &table{ID: "problems", Caption: "Problems", Heads: []head{{"Problem", ""}, {"File", ""}, {"Row", "n"}, {"What was found", ""}}}
 	for _, one := range list[:min(len(list), maxProblems)] {
 		row := cell{Class: "n"}

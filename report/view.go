@@ -231,34 +231,38 @@ func zoneOf(t time.Time) string {
 
 // period says which time the report is of.
 func (p *page) period() {
-	first, ok1 := instant(p.in.Totals.First)
-	last, ok2 := instant(p.in.Totals.Last)
-	switch {
-	case ok1 && ok2:
+	p.Period = "No rows"
+	if first, last, ok := p.ends(); ok {
 		p.Period = "Rows from " + p.stamp(first) + " to " + p.stamp(last)
-	default:
-		p.Period = "No rows"
 	}
 	if !p.in.Since.IsZero() {
 		p.Period += ", looked at from " + p.stamp(p.in.Since) + " on"
 	}
 }
 
+// ends are the times of the first and of the last row.
+func (p *page) ends() (first, last time.Time, ok bool) {
+	first, ok1 := instant(p.in.Usage.Period.FirstEntry.String())
+	last, ok2 := instant(p.in.Usage.Period.LastEntry.String())
+	return first, last, ok1 && ok2
+}
+
 func (p *page) tiles() {
-	t := p.in.Totals
+	u := p.in.Usage
+	peak := u.WriteVelocity.PeakMinute
 	p.Tiles = []tile{
-		{Name: "Writes", Value: count(t.Writes), Note: counted(len(t.ByCaller), "caller", "callers")},
-		{Name: "Files", Value: count(t.Files), Note: size(t.Bytes) + " written"},
-		{Name: "Per minute", Value: rate(t.PerMinute), Note: "no busiest minute"},
-		{Name: "Refused", Value: count(p.in.Refused.Total), Note: counted(len(p.in.Refused.ByReason), "reason", "reasons")},
+		{Name: "Writes", Value: count(u.TotalWrites), Note: counted(len(u.ByCaller), "caller", "callers")},
+		{Name: "Files", Value: count(u.UniquePaths), Note: size(u.TotalBytesWritten) + " written"},
+		{Name: "Per minute", Value: rate(u.WriteVelocity.WritesPerMinute), Note: "no busiest minute"},
+		{Name: "Refused", Value: count(u.Refusals.Total), Note: counted(len(u.Refusals.ByReason), "reason", "reasons")},
 		{Name: "Problems", Value: count(len(p.in.Check.Problems)), Note: "quick check"},
 	}
 	if p.moment() {
 		p.Tiles[2].Value, p.Tiles[2].Note = "–", "all within a minute"
-	} else if t.PeakMinute != "" {
-		p.Tiles[2].Note = fmt.Sprintf("%s in the busiest", count(t.PeakWrites))
+	} else if peak.Minute != "" {
+		p.Tiles[2].Note = fmt.Sprintf("%s in the busiest", count(peak.Writes))
 	}
-	if p.in.Refused.Total > 0 {
+	if u.Refusals.Total > 0 {
 		p.Tiles[3].Class = "warn"
 	}
 	last := &p.Tiles[4]
@@ -276,9 +280,8 @@ func (p *page) tiles() {
 // moment reports whether all rows are so close together that a rate would be a
 // guess.
 func (p *page) moment() bool {
-	first, ok1 := instant(p.in.Totals.First)
-	last, ok2 := instant(p.in.Totals.Last)
-	return ok1 && ok2 && last.Sub(first) < time.Minute
+	first, last, ok := p.ends()
+	return ok && last.Sub(first) < time.Minute
 }
 
 // rate is a number of writes per minute; large ones are shown without hundredths.

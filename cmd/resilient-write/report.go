@@ -155,7 +155,10 @@ func (c *collector) collect(ctx context.Context, o reportOptions) (*htmlreport.I
 	c.in.Facts = storeFacts(d)
 	for _, step := range []func() error{
 		func() error { return c.activity(ctx, d.HeadSeq) },
-		func() error { return c.totals(ctx) },
+		func() (err error) {
+			c.in.Usage, err = c.store.Analytics(ctx, analytics.Request{Since: c.since})
+			return err
+		},
 		func() (err error) {
 			c.in.Overview, err = overview.Read(ctx, c.store, c.clean, overview.Request{Rows: reportTail, Changes: reportChanges, Since: c.since})
 			return err
@@ -247,29 +250,6 @@ func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
 	}
 }
 
-// totals reads the figures of the whole period.
-func (c *collector) totals(ctx context.Context) error {
-	u, err := c.store.Analytics(ctx, analytics.Request{Since: c.since})
-	if err != nil {
-		return err
-	}
-	t := htmlreport.Totals{
-		Writes: u.TotalWrites, Files: u.UniquePaths, Bytes: u.TotalBytesWritten, PerMinute: u.WriteVelocity.WritesPerMinute,
-		PeakMinute: u.WriteVelocity.PeakMinute.Minute, PeakWrites: u.WriteVelocity.PeakMinute.Writes,
-		First: u.Period.FirstEntry.String(), Last: u.Period.LastEntry.String(), ByMode: u.ByMode, ByCaller: u.ByCaller,
-		CheckpointNames: map[string]int{}, ChunkSessions: map[string]htmlreport.ChunkSession{},
-	}
-	for name, s := range u.Checkpoints.ByName {
-		t.CheckpointNames[name] = s.Saves
-	}
-	for name, s := range u.Sessions {
-		t.ChunkSessions[name] = htmlreport.ChunkSession{Chunks: s.ChunkWrites, Composes: s.Composes, First: s.FirstWrite.String(), Last: s.LastWrite.String()}
-	}
-	c.in.Totals = t
-	c.in.Refused = htmlreport.Refused{Total: u.Refusals.Total, ByReason: u.Refusals.ByReason, ByOp: u.Refusals.ByOp, ByCaller: u.Refusals.ByCaller}
-	return nil
-}
-
 // tail reads the newest rows, and the refusals among them.
 func (c *collector) tail(ctx context.Context) error {
 	page, err := c.store.JournalTail(ctx, rw.JournalTailRequest{N: reportTail, IncludeRefused: true})
@@ -304,9 +284,7 @@ func (c *collector) check(ctx context.Context, deep bool) error {
 		c.leftOut("%s", c.in.Check.Skipped)
 		return nil
 	}
-	for _, p := range r.Problems {
-		c.in.Check.Problems = append(c.in.Check.Problems, htmlreport.Problem{Code: p.Code, Path: p.Path, Seq: p.Seq, Detail: p.Detail})
-	}
+	c.in.Check.Problems = r.Problems
 	n := r.Counters
 	for _, f := range []struct {
 		name string
