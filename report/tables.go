@@ -19,34 +19,40 @@ func (p *page) asked() {
 	for _, text := range o.Stopped {
 		a.Stopped = append(a.Stopped, p.text(text, noteSigns))
 	}
-	table := func(id, caption string, heads ...head) *table { return &table{ID: id, Caption: caption, Heads: heads} }
-	if len(o.Changes) > 0 {
-		a.Changed = table("changed", "The newest changes", head{"Time", "t"}, head{"Operation", ""}, head{"Files", ""}, head{"Size", "n"}, head{"By", ""}, head{"To undo it", ""})
-	}
-	for _, c := range o.Changes[:min(len(o.Changes), maxAsked)] {
-		one, undo := cell{Class: "n"}, cell{Text: ours(c.Undo()), Class: "m"}
-		if len(c.Files)+c.More == 1 {
-			one = cell{Text: ours(c.Files[0].Size()), Class: "n"}
-		}
-		if c.Undone {
-			undo = cell{Text: ours("undone")}
-		}
-		a.Changed.Rows = append(a.Changed.Rows, []cell{p.time(c.TS), p.named(c.Op), p.rowHead(c.Summary()), one, p.named(c.Caller), undo})
-	}
-	if len(o.Refused) > 0 {
-		a.Declined = table("declined", "The newest refusals", head{"Time", "t"}, head{"File", ""}, head{"Reason", ""}, head{"Why", ""}, head{"By", ""})
-	}
-	for _, r := range o.Refused[:min(len(o.Refused), maxAsked)] {
-		a.Declined.Rows = append(a.Declined.Rows, []cell{p.time(r.TS), p.rowHead(r.Path), p.named(r.Reason), {Text: p.text(r.Why, noteSigns)}, p.named(r.Caller)})
-	}
-	if len(o.Waiting) > 0 {
-		a.Waits = table("waits", "Unfinished work", head{"What", ""}, head{"To show it", ""})
-		a.Waits.More = more(len(o.Waiting), maxAsked, "things")
-	}
-	for _, w := range o.Waiting[:min(len(o.Waiting), maxAsked)] {
-		a.Waits.Rows = append(a.Waits.Rows, []cell{{Text: p.text(w.Text, noteSigns), Head: true}, p.name(w.Command)})
-	}
+	a.Changed = filled(table{ID: "changed", Caption: "The newest changes", Heads: []head{{"Time", "t"}, {"Operation", ""}, {"Files", ""}, {"Size", "n"}, {"By", ""}, {"To undo it", ""}}},
+		o.Changes, maxAsked, "", func(c Change) []cell {
+			one, undo := cell{Class: "n"}, cell{Text: ours(c.Undo()), Class: "m"}
+			if len(c.Files)+c.More == 1 {
+				one = cell{Text: ours(c.Files[0].Size()), Class: "n"}
+			}
+			if c.Undone {
+				undo = cell{Text: ours("undone")}
+			}
+			return []cell{p.time(c.TS), p.named(c.Op), p.rowHead(c.Summary()), one, p.named(c.Caller), undo}
+		})
+	a.Declined = filled(table{ID: "declined", Caption: "The newest refusals", Heads: []head{{"Time", "t"}, {"File", ""}, {"Reason", ""}, {"Why", ""}, {"By", ""}}},
+		o.Refused, maxAsked, "", func(r Refusal) []cell {
+			return []cell{p.time(r.TS), p.rowHead(r.Path), p.named(r.Reason), {Text: p.text(r.Why, noteSigns)}, p.named(r.Caller)}
+		})
+	a.Waits = filled(table{ID: "waits", Caption: "Unfinished work", Heads: []head{{"What", ""}, {"To show it", ""}}}, o.Waiting, maxAsked, "things", func(w Waiting) []cell {
+		return []cell{{Text: p.text(w.Text, noteSigns), Head: true}, p.name(w.Command)}
+	})
 	p.Asked = a
+}
+
+// filled is a table with a row for each of the first items, nil without any. If what is
+// not empty, the table says how many of them it leaves out.
+func filled[T any](t table, items []T, most int, what string, row func(T) []cell) *table {
+	if len(items) == 0 {
+		return nil
+	}
+	for _, one := range items[:min(len(items), most)] {
+		t.Rows = append(t.Rows, row(one))
+	}
+	if what != "" {
+		t.More = more(len(items), most, what)
+	}
+	return &t
 }
 
 // tables lists the hot paths, the operations and the callers.
@@ -58,25 +64,18 @@ func (p *page) tables() {
 		saves[name] = s.Saves
 	}
 	p.Saves = p.ranking("saves", "Checkpoints", saves, "Checkpoint", "Saves", "names")
-	if len(p.sum.files) == 0 {
-		return
-	}
-	t := &table{ID: "hot-paths", Caption: "Files by number of writes", Heads: []head{
-		{"File", ""}, {"Writes", "n"}, {"", "b"}, {"When", "s"}, {"Size now", "n"}, {"Callers", "n"}, {"Last write", "t"},
-	}}
 	away := map[string]bool{} // removed by something else
 	for _, f := range p.in.Files {
 		away[f.Path] = f.Now != nil && f.Now.Gone
 	}
-	most := p.sum.files[0].writes
-	for _, f := range p.sum.files[:min(len(p.sum.files), maxHot)] {
-		t.Rows = append(t.Rows, []cell{
-			p.rowHead(f.path), number(f.writes), bar(f.writes, most), p.spark(f.times, counted(f.writes, "write", "writes")),
+	p.Hot = filled(table{ID: "hot-paths", Caption: "Files by number of writes", Heads: []head{
+		{"File", ""}, {"Writes", "n"}, {"", "b"}, {"When", "s"}, {"Size now", "n"}, {"Callers", "n"}, {"Last write", "t"},
+	}}, p.sum.files, maxHot, "files", func(f fileSum) []cell {
+		return []cell{
+			p.rowHead(f.path), number(f.writes), bar(f.writes, p.sum.files[0].writes), p.spark(f.times, counted(f.writes, "write", "writes")),
 			sized(f.size, f.gone || away[f.path]), number(len(f.callers)), p.unix(f.last),
-		})
-	}
-	t.More = more(len(p.sum.files), maxHot, "files")
-	p.Hot = t
+		}
+	})
 }
 
 // sized is the size of a file; one that is not there has none.
@@ -90,66 +89,43 @@ func sized(bytes int64, gone bool) cell {
 // ranking is a table of counts, the highest first.
 func (p *page) ranking(id, caption string, counts map[string]int, name, what, many string) *table {
 	list := rank(counts)
-	if len(list) == 0 {
-		return nil
-	}
-	t := &table{ID: id, Caption: caption, Small: true, Heads: []head{{name, ""}, {what, "n"}, {"", "b"}}}
-	for _, r := range list[:min(len(list), maxNames)] {
-		t.Rows = append(t.Rows, []cell{p.rowHead(r.name), number(r.n), bar(r.n, list[0].n)})
-	}
-	t.More = more(len(list), maxNames, many)
-	return t
+	return filled(table{ID: id, Caption: caption, Small: true, Heads: []head{{name, ""}, {what, "n"}, {"", "b"}}}, list, maxNames, many, func(r ranked) []cell {
+		return []cell{p.rowHead(r.name), number(r.n), bar(r.n, list[0].n)}
+	})
 }
 
 // sessions lists working sessions and sessions of chunks.
 func (p *page) sessions() {
-	if len(p.sum.sessions) > 0 {
-		t := &table{ID: "working", Caption: "Working sessions", Heads: []head{
-			{"Session", ""}, {"Writes", "n"}, {"Files", "n"}, {"When", "s"}, {"First", "t"}, {"Last", "t"}, {"Callers", ""},
-		}}
-		for _, s := range p.sum.sessions[:min(len(p.sum.sessions), maxSessions)] {
-			who := slices.Sorted(maps.Keys(s.callers))
-			for i := range who {
-				who[i] = flat(p.text(named(who[i]), 40))
-			}
-			names := strings.Join(who[:min(len(who), 3)], ", ")
-			if len(who) > 3 {
-				names += fmt.Sprintf(" and %s more", count(len(who)-3))
-			}
-			head := p.rowHead(s.name)
-			if s.name == "" {
-				head.Text = []piece{{"no session", true}}
-			}
-			t.Rows = append(t.Rows, []cell{
-				head, number(s.writes), number(len(s.files)), p.spark(s.times, counted(s.writes, "write", "writes")),
-				p.unix(s.first), p.unix(s.last), p.name(names),
-			})
+	p.Sessions = filled(table{ID: "working", Caption: "Working sessions", Heads: []head{
+		{"Session", ""}, {"Writes", "n"}, {"Files", "n"}, {"When", "s"}, {"First", "t"}, {"Last", "t"}, {"Callers", ""},
+	}}, p.sum.sessions, maxSessions, "sessions", func(s sessionSum) []cell {
+		who := slices.Sorted(maps.Keys(s.callers))
+		for i := range who {
+			who[i] = flat(p.text(named(who[i]), 40))
 		}
-		t.More = more(len(p.sum.sessions), maxSessions, "sessions")
-		p.Sessions = t
-	}
-	p.chunks()
-}
-
-func (p *page) chunks() {
-	all := p.in.Usage.Sessions
-	if len(all) == 0 {
-		return
-	}
-	t := &table{ID: "chunks", Caption: "Sessions of chunks", Heads: []head{
-		{"Session", ""}, {"Chunks", "n"}, {"Files composed", "n"}, {"First", "t"}, {"Last", "t"},
-	}}
-	counts := map[string]int{}
+		names := strings.Join(who[:min(len(who), 3)], ", ")
+		if len(who) > 3 {
+			names += fmt.Sprintf(" and %s more", count(len(who)-3))
+		}
+		head := p.rowHead(s.name)
+		if s.name == "" {
+			head.Text = []piece{{"no session", true}}
+		}
+		return []cell{
+			head, number(s.writes), number(len(s.files)), p.spark(s.times, counted(s.writes, "write", "writes")),
+			p.unix(s.first), p.unix(s.last), p.name(names),
+		}
+	})
+	all, counts := p.in.Usage.Sessions, map[string]int{}
 	for name, s := range all {
 		counts[name] = s.ChunkWrites
 	}
-	list := rank(counts)
-	for _, r := range list[:min(len(list), maxSessions)] {
+	p.Chunks = filled(table{ID: "chunks", Caption: "Sessions of chunks", Heads: []head{
+		{"Session", ""}, {"Chunks", "n"}, {"Files composed", "n"}, {"First", "t"}, {"Last", "t"},
+	}}, rank(counts), maxSessions, "sessions", func(r ranked) []cell {
 		s := all[r.name]
-		t.Rows = append(t.Rows, []cell{p.rowHead(r.name), number(s.ChunkWrites), number(s.Composes), p.time(s.FirstWrite.String()), p.time(s.LastWrite.String())})
-	}
-	t.More = more(len(list), maxSessions, "sessions")
-	p.Chunks = t
+		return []cell{p.rowHead(r.name), number(s.ChunkWrites), number(s.Composes), p.time(s.FirstWrite.String()), p.time(s.LastWrite.String())}
+	})
 }
 
 // refusals lists what was refused and why.
@@ -167,15 +143,12 @@ func (p *page) refusals() {
 	if r.From > 1 && all.Total > 0 {
 		p.Looked = fmt.Sprintf("The list of the newest refusals and the marks in the timeline begin at row %s; the counts are of all rows.", count(r.From))
 	}
-	if len(r.Recent) == 0 {
-		return
-	}
-	t := &table{ID: "refused", Caption: "The newest", Heads: []head{{"Time", "t"}, {"Reason", ""}, {"Operation", ""}, {"Path", ""}, {"Caller", ""}}}
-	for _, one := range newest(r.Recent) {
-		t.Rows = append(t.Rows, []cell{p.time(one.TS), p.named(one.Reason), p.named(one.Op), p.rowHead(one.Path), p.named(one.Caller)})
-	}
-	t.More = more(len(r.Recent), maxRecent, "of the rows that were looked at are")
-	p.Recent = t
+	p.Recent = filled(table{
+		ID: "refused", Caption: "The newest", More: more(len(r.Recent), maxRecent, "of the rows that were looked at are"),
+		Heads: []head{{"Time", "t"}, {"Reason", ""}, {"Operation", ""}, {"Path", ""}, {"Caller", ""}},
+	}, newest(r.Recent), maxRecent, "", func(one Row) []cell {
+		return []cell{p.time(one.TS), p.named(one.Reason), p.named(one.Op), p.rowHead(one.Path), p.named(one.Caller)}
+	})
 }
 
 // newest are the newest rows, the newest first.
@@ -188,30 +161,23 @@ func newest(rows []Row) []Row {
 // events lists the rows that one may want to look at.
 func (p *page) events() {
 	a := p.acts
-	if len(a.events) == 0 {
-		return
-	}
-	t := &table{ID: "events", Caption: "Conflicts, aborts, accepted risks", Heads: []head{{"Time", "t"}, {"What", ""}, {"Path", ""}, {"Caller", ""}, {"Why", ""}}}
-	for _, r := range newest(a.events) {
+	p.Events = filled(table{
+		ID: "events", Caption: "Conflicts, aborts, accepted risks", More: more(len(a.events)+a.missed, maxRecent, "rows"),
+		Heads: []head{{"Time", "t"}, {"What", ""}, {"Path", ""}, {"Caller", ""}, {"Why", ""}},
+	}, newest(a.events), maxRecent, "", func(r Row) []cell {
 		what, why := r.Kind, r.Reason
 		if r.AcceptRisk != "" && r.Kind == "commit" {
 			what, why = "risk accepted", r.AcceptRisk
 		}
-		t.Rows = append(t.Rows, []cell{p.time(r.TS), p.name(what), p.rowHead(r.Path), p.named(r.Caller), {Text: p.text(why, noteSigns)}})
-	}
-	t.More = more(len(a.events)+a.missed, maxRecent, "rows")
-	p.Events = t
+		return []cell{p.time(r.TS), p.name(what), p.rowHead(r.Path), p.named(r.Caller), {Text: p.text(why, noteSigns)}}
+	})
 }
 
 // rows is a table of rows of the journal, the newest first.
 func (p *page) rows(id, caption string, rows []Row) *table {
-	if len(rows) == 0 {
-		return nil
-	}
-	t := &table{ID: id, Caption: caption, Heads: []head{
+	return filled(table{ID: id, Caption: caption, Heads: []head{
 		{"Row", "n"}, {"Time", "t"}, {"Operation", ""}, {"Path", ""}, {"Size", "n"}, {"Caller", ""},
-	}}
-	for _, r := range newest(rows) {
+	}}, newest(rows), maxRecent, "", func(r Row) []cell {
 		op := r.Op
 		if r.Kind != "commit" {
 			op += " – " + r.Kind
@@ -223,9 +189,8 @@ func (p *page) rows(id, caption string, rows []Row) *table {
 		if r.Kind == "refused" { // there is no file afterwards
 			bytes = cell{Class: "n"}
 		}
-		t.Rows = append(t.Rows, []cell{number(r.Seq), p.time(r.TS), p.named(op), p.rowHead(r.Path), bytes, p.named(r.Caller)})
-	}
-	return t
+		return []cell{number(r.Seq), p.time(r.TS), p.named(op), p.rowHead(r.Path), bytes, p.named(r.Caller)}
+	})
 }
 
 // check lists what was found wrong.
@@ -256,16 +221,14 @@ func (p *page) check() {
 }
 
 func (p *page) problems(list []admin.CheckProblem) *table {
-	t := &table{ID: "problems", Caption: "Problems", Heads: []head{{"Problem", ""}, {"File", ""}, {"Row", "n"}, {"What was found", ""}}}
-	for _, one := range list[:min(len(list), maxProblems)] {
+	heads := []head{{"Problem", ""}, {"File", ""}, {"Row", "n"}, {"What was found", ""}}
+	return filled(table{ID: "problems", Caption: "Problems", Heads: heads}, list, maxProblems, "problems", func(one admin.CheckProblem) []cell {
 		row := cell{Class: "n"}
 		if one.Seq > 0 {
 			row = number(one.Seq)
 		}
-		t.Rows = append(t.Rows, []cell{p.rowHead(one.Code), p.name(one.Path), row, {Text: p.text(one.Detail, noteSigns)}})
-	}
-	t.More = more(len(list), maxProblems, "problems")
-	return t
+		return []cell{p.rowHead(one.Code), p.name(one.Path), row, {Text: p.text(one.Detail, noteSigns)}}
+	})
 }
 
 // files prepares the versions of the files.
