@@ -407,9 +407,7 @@ func ignoreSizeSignal() { signal.Ignore(unix.SIGXFSZ) }
 // needs more than the process may have is refused without effect.
 func TestDescriptorsOfATransaction(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("RW_NOFILE") == "" {
-		cmd, out := spawnTest(t, "TestDescriptorsOfATransaction", "RW_NOFILE=1")
-		noErr(t, cmd.Run(), out.text.String())
+	if !limited(t, 2*manyOps+100) {
 		return
 	}
 	s, dir := quick(t, nil)
@@ -419,21 +417,14 @@ func TestDescriptorsOfATransaction(t *testing.T) {
 		}
 		return ops
 	}
-	limit := func(n uint64) {
-		t.Helper()
-		var old unix.Rlimit
-		unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
-		noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}))
-	}
-	limit(2*manyOps + 100)
 	noErr(t, transact(s, files("a%d/f")...))
 	noErr(t, transact(s, files("b/c/d/e/f%d")...))
-	limit(3*manyOps + 100)
+	limited(t, 3*manyOps+100)
 	noErr(t, transact(s, files("g%d/h/f")...))
-	limit(200)
+	limited(t, 200)
 	deny(t, s, dir, "too few descriptors", rw.ErrTooManyFiles, func() error { return transact(s, files("i%d/f")...) })
 	write(t, s, "after", "x", rw.ModeCreate)
-	limit(4096)
+	limited(t, 4096)
 	deny(t, s, dir, "too many directories", rw.ErrTooLarge, func() error { return transact(s, files("j%d/k/l/m/n/f")...) })
 	write(t, s, strings.Repeat("o/", 100)+"f", "x", rw.ModeCreate)
 	check(t, s, true)
@@ -626,6 +617,17 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 	check(t, s, true)
 }
 
+// tornTail appends bytes that are no row to the journal, to the end of a page.
+func tornTail(t *testing.T, dir string, pages int) {
+	t.Helper()
+	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
+	mustEqual(t, len(segments), 1)
+	st := must(os.Stat(segments[0]))(t)
+	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
+	_, err := f.WriteString(strings.Repeat("z", 4096*pages-int(st.Size()%4096)))
+	noErr(t, errors.Join(err, f.Close()))
+}
+
 // TestFullDiskOpensWithATornTail: bytes that a crash left are passed over without
 // the reserve.
 func TestFullDiskOpensWithATornTail(t *testing.T) {
@@ -633,13 +635,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	noErr(t, s.Close(background))
-	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
-	mustEqual(t, len(segments), 1)
-	st := must(os.Stat(segments[0]))(t)
-	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
-	_, err := f.WriteString(strings.Repeat("z", 4096-int(st.Size()%4096))) // nothing is left of the page
-	noErr(t, err)
-	noErr(t, f.Close())
+	tornTail(t, dir, 1)
 	fillDisk(t, dir)
 	s = open(t, dir, nil)
 	expect(t, s.Recovery().TornBytes != 0, "the torn bytes are not reported")
@@ -677,13 +673,7 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
 	write(t, s, "b.txt", "b", rw.ModeCreate)
 	noErr(t, s.Close(background))
-	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
-	mustEqual(t, len(segments), 1)
-	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
-	st := must(f.Stat())(t)
-	_, err := f.WriteString(strings.Repeat("z", 20480-int(st.Size()%4096))) // to the end of a page
-	noErr(t, err)
-	noErr(t, f.Close())
+	tornTail(t, dir, 5)
 	noErr(t, os.Remove(filepath.Join(dir, rw.StateDirName, "reserve")))
 	fillDisk(t, dir)
 	for range 2 {
