@@ -69,7 +69,6 @@ type entry struct {
 	command []string
 	env     map[string]string
 	url     string
-	token   string
 }
 
 // entries reads all configurations of the page.
