@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -36,9 +37,7 @@ import (
 //	workspace NAME
 //	sh LINE
 //	event HOST EVENT TOOL CALL [KEY=VALUE...] [=> TEXT...]
-//	tree NAME
-//	same NAME
-//	snapshot NAME DIR
+//	snapshot NAME [DIR]
 //	unchanged NAME
 //	inside DIR TEXT
 //	glob NAME PATTERN
@@ -53,8 +52,8 @@ import (
 // variable to one. workspace makes a workspace $WORK/NAME and enters it. event passes an
 // event of the form of Claude Code to the hook for HOST: a call of TOOL with the input
 // KEY=VALUE, in the current directory and in the session SESSION. The answer is JSON that
-// holds each TEXT, or nothing. tree takes the files of the workspace, their modes and
-// content, and same compares them.
+// holds each TEXT, or nothing. unchanged compares the files of a directory, without locks, or
+// of the workspace, without those of git and the store, with a snapshot.
 // change replaces a text in the journal. glob sets a variable to the only file that
 // matches. page demands each TEXT in a file, or none of them. RW_TEST_PERSON=1 makes the
 // outputs a terminal, and "types" the input as well. KEY and TOKEN are credentials, and
@@ -116,14 +115,6 @@ func TestScripts(t *testing.T) {
 				ts.Check(ts.Chdir(dir))
 			},
 			"sh": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(ts.Exec("sh", "-ec", args[0])) },
-			"tree": func(ts *testscript.TestScript, _ bool, args []string) {
-				ts.Value(snapshotsKey{}).(snapshots)[args[0]] = snapshot{files: workspaceFiles(t, ts)}
-			},
-			"same": func(ts *testscript.TestScript, _ bool, args []string) {
-				if diff := cmp.Diff(ts.Value(snapshotsKey{}).(snapshots)[args[0]].files, workspaceFiles(t, ts)); diff != "" {
-					ts.Fatalf("not %s: %s", args[0], diff)
-				}
-			},
 			"page": func(ts *testscript.TestScript, not bool, args []string) {
 				page := ts.ReadFile(args[0])
 				for _, text := range args[1:] {
@@ -226,11 +217,6 @@ func lastReply(ts *testscript.TestScript) any {
 	var r struct{ Reply any }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(filepath.Join(ts.Getenv("WORK"), "result", "r.json"))), &r))
 	return r.Reply
-}
-
-// workspaceFiles returns the files of the workspace, without those of git and the store.
-func workspaceFiles(t *testing.T, ts *testscript.TestScript) map[string]string {
-	return everyEntry(t, ts.Getenv("RW_WORKSPACE"), ".git", ".resilient_write", "node_modules")
 }
 
 // inTurn excludes other runs: each has the directory and the variables of the process.
@@ -348,26 +334,28 @@ type snapshotsKey struct{}
 type testingKey struct{} // of the test of a script
 
 func scriptSnapshot(ts *testscript.TestScript, _ bool, args []string) {
-	s := ts.Value(snapshotsKey{}).(snapshots)
-	dir := ts.MkAbs(args[1])
-	s[args[0]] = snapshot{dir, scriptFiles(ts, dir)}
+	dir := ""
+	if len(args) > 1 {
+		dir = ts.MkAbs(args[1])
+	}
+	ts.Value(snapshotsKey{}).(snapshots)[args[0]] = snapshot{dir, scriptFiles(ts, dir)}
 }
 
 func scriptUnchanged(ts *testscript.TestScript, _ bool, args []string) {
 	one := ts.Value(snapshotsKey{}).(snapshots)[args[0]]
-	if diff := cmp.Diff(one.files, scriptFiles(ts, one.dir)); one.dir == "" || diff != "" {
+	if diff := cmp.Diff(one.files, scriptFiles(ts, one.dir)); one.files == nil || diff != "" {
 		ts.Fatalf("%s was changed: %s", args[0], diff)
 	}
 }
 
-// scriptFiles returns the modes and contents of the files of a directory,
-// except those of locks.
+// scriptFiles returns the modes and contents of the files of a directory; "" is the
+// workspace.
 func scriptFiles(ts *testscript.TestScript, dir string) map[string]string {
-	files := everyFile(ts.Value(testingKey{}).(testing.TB), dir)
-	for name, text := range files {
-		if delete(files, name); text[0] == '-' && !strings.Contains(name, "locks") {
-			files[name] = text[:10] + text[len(text)-64:]
-		}
+	t := ts.Value(testingKey{}).(testing.TB)
+	if dir == "" {
+		return everyEntry(t, ts.Getenv("RW_WORKSPACE"), ".git", ".resilient_write", "node_modules")
 	}
+	files := regularFiles(t, dir)
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.Contains(name, "locks") })
 	return files
 }
