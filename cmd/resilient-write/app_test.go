@@ -74,8 +74,8 @@ func asPerson(t *testing.T) {
 func TestEveryToolHasACommand(t *testing.T) {
 	reached := map[string]verb{"check": {tool: "check"}, "exec": {tool: "exec", use: "exec", args: []string{"argv"}},
 		"claim": {tool: "claim", use: "claim", args: []string{"action", "paths", "fence", "ttl_seconds", "session"}}} // one has subcommands
-	for _, table := range [][]verb{files, txs, chunks, handoffs, checkpoints, scratches, drafts, journals} {
-		for _, v := range table {
+	for _, g := range groups {
+		for _, v := range g.verbs {
 			reached[v.tool] = v
 		}
 	}
@@ -645,9 +645,9 @@ func TestErrorsHoldNoContent(t *testing.T) {
 		{"describe", "--color", secret}, {"describe", "--result-fd", secret}, {"describe", "--json=" + secret}, {"describe", "--sync", secret}, {"write", "a.txt", "--gate", secret},
 		{"write", "a.txt", "--from", document}, {"journal", "import", document},
 	}
-	for _, table := range [][]verb{files, txs, chunks, handoffs, checkpoints, scratches, drafts, journals} {
-		for _, v := range table {
-			name := commandOf(v)
+	for _, g := range groups {
+		for _, v := range g.verbs {
+			name := append(strings.Fields(g.before), strings.Fields(v.use)[0])
 			tool, _ := mcpserver.Tool(v.tool)
 			list := must(arguments(tool))(t)
 			kinds := map[string]string{}
@@ -672,16 +672,6 @@ func TestErrorsHoldNoContent(t *testing.T) {
 		expect(t, r.code != rw.CodeOK && r.code != rw.CodeInternal, "%q: code %d: %s", line, r.code, r.errs)
 		expect(t, !strings.Contains(r.out+r.errs, secret), "%q: %s%s", line, r.out, r.errs)
 	}
-}
-
-// commandOf returns the command line of a verb, without its arguments.
-func commandOf(v verb) []string {
-	name := strings.Fields(v.use)[:1]
-	group, _, _ := strings.Cut(v.tool, "_")
-	if v.group == "" {
-		name = slices.Insert(name, 0, group)
-	}
-	return name
 }
 
 // sample returns arguments that a verb accepts.

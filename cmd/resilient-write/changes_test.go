@@ -38,12 +38,7 @@ func newAround(t *testing.T) *surroundings {
 // sh runs a shell command in the workspace.
 func (a *surroundings) sh(line string) {
 	a.t.Helper()
-	cmd := exec.Command("sh", "-ec", line)
-	cmd.Dir = a.dir
-	cmd.Env = append(os.Environ(), "HOME="+a.dir+"/.none", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org",
-		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org")
-	out, err := cmd.CombinedOutput()
-	require(a.t, err == nil, "%s: %v\n%s", line, err, out)
+	shellIn(a.t, a.dir, line)
 }
 
 // process returns the built command, for what depends on a process of its own.

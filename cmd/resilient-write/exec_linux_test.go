@@ -340,7 +340,7 @@ func TestExecInterrupted(t *testing.T) {
 func TestExecTool(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
 	dir := must(filepath.EvalSymlinks(t.TempDir()))(t)
-	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
+	secret := reportKey
 	script := map[string]any{"argv": []string{"sh", "-c", "echo said; echo key " + secret + "; echo x > made.txt"}}
 	for _, args := range [][]string{nil, {"--tier", "core"}} {
 		out := callTool(t, connect(t, dir, args...), "rw_exec", script)

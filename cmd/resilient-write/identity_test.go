@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/client"
 
-	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -345,13 +343,6 @@ func TestNoSessionIsFixed(t *testing.T) {
 	expect(t, err == nil && res.StatusCode == 404, "%v %v", res, err)
 }
 
-// token is a made-up credential with a correct checksum; each seed gives
-// another one.
-func token(seed int) string {
-	body := base64.RawURLEncoding.EncodeToString([]byte(shaOf(fmt.Sprint("token", seed))))[:30]
-	return "gh" + "p_" + body + scan.Checksum(body)
-}
-
 // argumentAt is the path to one argument of a tool: names of members, and 0 for
 // the first item of a list.
 type argumentAt []any
@@ -460,7 +451,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 	secrets, calls := map[string]string{}, 0
 	try := func(tool string, at argumentAt, a any, what string) {
 		calls++
-		secret := token(calls)
+		secret := madeUpToken()
 		key := what + tool + " " + at.String()
 		if !mayKeep[key] {
 			secrets[key] = secret
@@ -487,7 +478,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 			try(c.tool, at, good, "")
 			try(c.tool, at, c.bad, "refused ")
 		}
-		surplus := token(1_000_000 + calls) // as the name of an argument
+		surplus := madeUpToken() // as the name of an argument
 		secrets["the name of an argument of "+c.tool] = surplus
 		try(c.tool, argumentAt{surplus}, good, "unknown ")
 	}

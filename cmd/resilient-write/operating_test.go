@@ -143,8 +143,8 @@ func TestOperatingPageNamesWhatExists(t *testing.T) {
 		}
 	}
 	every := []string{}
-	for _, table := range [][]verb{files, txs, chunks, handoffs, checkpoints, scratches, drafts, journals} {
-		for _, v := range table {
+	for _, g := range groups {
+		for _, v := range g.verbs {
 			every = append(every, strings.Fields(v.use)[0])
 		}
 	}

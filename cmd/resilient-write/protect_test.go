@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -231,29 +230,12 @@ func policyWorkspace(t *testing.T, policy string, tracked bool) string {
 	t.Helper()
 	testbed.Needs(t, "git")
 	dir := t.TempDir()
-	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), policy)
+	testbed.Plant(t, dir, 0o600, map[string]string{".resilient_write/policy.yaml": policy})
 	shellIn(t, dir, "git init -q")
 	if tracked {
 		shellIn(t, dir, "git add -f .resilient_write/policy.yaml")
 	}
 	return dir
-}
-
-func policyAt(t *testing.T, place, text string) {
-	t.Helper()
-	noErr(t, os.MkdirAll(filepath.Dir(place), 0o700))
-	noErr(t, os.WriteFile(place, []byte(text), 0o600))
-}
-
-// outsideCredential returns a credential that is generated at run time, a
-// different one each time.
-func outsideCredential(n int) string {
-	const letters = "QZRX4VNK7MWTJ5HB2LGD"
-	key := ""
-	for i := range 16 {
-		key += string(letters[(i*7+n)%len(letters)])
-	}
-	return "id " + "AK" + "IA" + key + "\n"
 }
 
 func becomes(t *testing.T, c *client.Client, path, content string) string {
@@ -270,7 +252,7 @@ func becomes(t *testing.T, c *client.Client, path, content string) string {
 func TestShippedPolicyCannotWeaken(t *testing.T) {
 	config := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", config)
-	secret := outsideCredential(7)
+	secret := madeUpToken()
 	for _, row := range []struct {
 		name    string
 		policy  string

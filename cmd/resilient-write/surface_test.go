@@ -37,10 +37,6 @@ type surfaceCase struct {
 
 func given(a args) func(*servedTools) args { return func(*servedTools) args { return a } }
 
-// awsID is a credential that its form alone confirms. It is assembled here, so
-// that no file of ours contains one.
-var awsID = strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
-
 var surplus = args{"zzz": 1}
 
 var surfaceCases = []surfaceCase{
@@ -81,10 +77,10 @@ var surfaceCases = []surfaceCase{
 	{"tx_rollback", given(args{"tx_id": "tx-none"}), args{"existed": false, "dropped": 0.0},
 		args{}, "invalid_argument"},
 
-	{"risk_score", given(args{"content": "key = " + awsID + "\n"}), args{"verdict": "high", "line_count": 1.0},
+	{"risk_score", given(args{"content": "key = " + reportKey + "\n"}), args{"verdict": "high", "line_count": 1.0},
 		args{}, "missing_content"},
 	{"draft_list", given(args{}), args{"count": 1.0}, surplus, "unknown_argument"},
-	{"draft_get", func(s *servedTools) args { return args{"draft_ref": s.draft} }, args{"content": "key = " + awsID + "\n", "encoding": "utf-8"},
+	{"draft_get", func(s *servedTools) args { return args{"draft_ref": s.draft} }, args{"content": "key = " + reportKey + "\n", "encoding": "utf-8"},
 		args{"draft_ref": "draft-none"}, "draft_not_found"},
 	{"redact", func(s *servedTools) args { return args{"draft_ref": s.draft} }, args{"verdict": "safe"},
 		args{"content": "%%%", "encoding": "base64"}, "bad_base64"},
@@ -177,7 +173,7 @@ func openSurface(t *testing.T) *servedTools {
 			s.tools[tool.Name] = tool
 		}
 	}
-	refused := callTool(t, s.c, "rw_safe_write", args{"path": "key.txt", "content": "key = " + awsID + "\n"})
+	refused := callTool(t, s.c, "rw_safe_write", args{"path": "key.txt", "content": "key = " + reportKey + "\n"})
 	require(t, refused["error"] == "blocked" && refused["suggested_action"] == "redact", "the gate let a credential pass: %v", refused)
 	s.draft, _ = refused["context"].(args)["draft_ref"].(string)
 	return s
@@ -206,7 +202,7 @@ func (s *servedTools) refused(wire string, a args, want string) args {
 		s.t.Errorf("%s: context.tool is %v, want %s", wire, c["tool"], want)
 	}
 	text := fmt.Sprint(out)
-	expect(s.t, !strings.Contains(text, s.dir) && !strings.Contains(text, awsID), "%s: the envelope holds an absolute path or a secret", wire)
+	expect(s.t, !strings.Contains(text, s.dir) && !strings.Contains(text, reportKey), "%s: the envelope holds an absolute path or a secret", wire)
 	return out
 }
 

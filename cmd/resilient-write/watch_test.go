@@ -120,7 +120,7 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 	store := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write", Caller: "host", Hooks: hook.Hooks{Authorize: []hook.Authorizer{host}}}))(t)
 	defer store.Close(ctx)
 	box := toolbox.New(store, &toolbox.Options{Caller: "robot"})
-	secret := strings.Join([]string{"AK", "IA", "QZ7RTN4WMXJ2KVHD"}, "")
+	secret := reportKey
 	ended := make(chan struct{})
 	for _, call := range []func(){
 		func() { store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "new.txt", Content: []byte("x")}) },
