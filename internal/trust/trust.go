@@ -4,6 +4,7 @@
 package trust
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -134,14 +135,7 @@ func Add(r Record) error {
 		return err
 	}
 	name := fileName(r.Root, r.SHA256)
-	err = durable.Place(d, name, durable.TempName(name), 0o600, func(f fsx.File) error {
-		_, err := f.Write(append(data, '\n'))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return d.Sync()
+	return durable.WriteFrom(d, durable.TempName(name), d, name, append(data, '\n'), 0o600)
 }
 
 // List returns the records, by workspace and time. There may be none.
@@ -167,12 +161,7 @@ func List() ([]Record, error) {
 			list = append(list, r)
 		}
 	}
-	slices.SortFunc(list, func(a, b Record) int {
-		if c := strings.Compare(a.Root, b.Root); c != 0 {
-			return c
-		}
-		return a.At.Compare(b.At)
-	})
+	slices.SortFunc(list, func(a, b Record) int { return cmp.Or(strings.Compare(a.Root, b.Root), a.At.Compare(b.At)) })
 	return list, nil
 }
 
