@@ -56,40 +56,25 @@ func TestMoveEndsAnywhere(t *testing.T) {
 func (g ground) moveUntil(from, to place.Kind, step int) (ended bool) {
 	g.Helper()
 	repo := g.repo("repo")
-	w, err := place.Look(repo)
-	if err != nil {
-		g.Fatal(err)
-	}
+	w := testbed.Must(place.Look(repo))(g)
 	open := func(kind place.Kind) place.Opened {
-		o, err := w.OpenAt(w.Of(kind), true)
-		if err == nil && o.Parent == nil {
-			o.Parent, err = fsx.OpenRoot(repo)
-		}
-		if err != nil {
-			g.Fatal(err)
+		o := testbed.Must(w.OpenAt(w.Of(kind), true))(g)
+		if o.Parent == nil {
+			o.Parent = testbed.Must(fsx.OpenRoot(repo))(g)
 		}
 		return o
 	}
 	source := open(from)
-	for name, text := range map[string]string{"meta.json": "{}", "journal/1": "rows", "history/aa/x": "old", "locks/paths": ""} {
-		file := filepath.Join(source.Path, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			g.Fatal(err)
-		}
-	}
+	testbed.Plant(g, source.Path, 0o600, map[string]string{"meta.json": "{}", "journal/1": "rows", "history/aa/x": "old", "locks/paths": ""})
 	os.Symlink("/etc/passwd", filepath.Join(source.Path, "link"))
 	want := contentOf(g.T, source.Path)
 	delete(want, "link")
 	one := func() string {
 		found := w.Found()
-		if len(found) != 1 {
-			g.Fatalf("%s to %s, step %d: %d stores", from, to, step, len(found))
-		}
+		testbed.Require(g, len(found) == 1, "%s to %s, step %d: %d stores", from, to, step, len(found))
 		got := contentOf(g.T, found[0].Path)
 		delete(got, "link")
-		if !maps.Equal(got, want) {
-			g.Errorf("%s to %s, step %d: %v", from, to, step, got)
-		}
+		testbed.Expect(g, maps.Equal(got, want), "%s to %s, step %d: %v", from, to, step, got)
 		return found[0].Path
 	}
 	func() {
@@ -101,9 +86,8 @@ func (g ground) moveUntil(from, to place.Kind, step int) (ended bool) {
 		})
 		defer disarm()
 		defer func() { ended = recover() != nil }()
-		if err := place.Move(source.Path, open(to)); err != nil {
-			g.Error(err)
-		}
+		err := place.Move(source.Path, open(to))
+		testbed.Expect(g, err == nil, "%v", err)
 	}()
 	at, err := one(), error(nil)
 	if at == w.Of(to).Path {
@@ -111,12 +95,8 @@ func (g ground) moveUntil(from, to place.Kind, step int) (ended bool) {
 	} else {
 		err = place.Move(at, open(to))
 	}
-	if err != nil {
-		g.Errorf("%s to %s, again after step %d: %v", from, to, step, err)
-	}
-	if at := one(); at != w.Of(to).Path {
-		g.Errorf("it is in %s", at)
-	}
+	testbed.Expect(g, err == nil, "%s to %s, again after step %d: %v", from, to, step, err)
+	testbed.Equal(g, one(), w.Of(to).Path, "it is in")
 	for _, pattern := range []string{source.Path + ".*", w.Of(to).Path + ".*", filepath.Join(w.Of(to).Path, "*.json")} {
 		if left := testbed.Must(filepath.Glob(pattern))(g.T); len(left) > 0 && filepath.Base(left[0]) != "meta.json" {
 			g.Errorf("%s to %s, again after step %d: left %q", from, to, step, left)

@@ -41,18 +41,13 @@ func newGround(t *testing.T) ground {
 func (g ground) mkdir(name string) string {
 	g.Helper()
 	dir := filepath.Join(g.dir, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		g.Fatal(err)
-	}
+	testbed.NoErr(g, os.MkdirAll(dir, 0o755))
 	return dir
 }
 
 func (g ground) file(name, text string) {
 	g.Helper()
-	g.mkdir(filepath.Dir(name))
-	if err := os.WriteFile(filepath.Join(g.dir, name), []byte(text), 0o644); err != nil {
-		g.Fatal(err)
-	}
+	testbed.Plant(g, g.dir, 0o644, map[string]string{name: text})
 }
 
 // repo makes a repository with one commit.
@@ -67,30 +62,18 @@ func (g ground) repo(name string) string {
 // open makes or finds the store of a workspace, as an opened one does it.
 func (g ground) open(root string) place.Opened {
 	g.Helper()
-	o, err := g.try(root)
-	if err != nil {
-		g.Fatal(root, err)
-	}
-	return o
+	return testbed.Must(g.try(root))(g, root)
 }
 
 func (g ground) try(root string) (place.Opened, error) {
 	g.Helper()
-	w, err := place.Look(root)
-	if err != nil {
-		g.Fatal(err)
-	}
+	w := testbed.Must(place.Look(root))(g)
 	o, err := w.Open(false)
 	if err != nil {
 		return o, err
 	}
-	if err := os.MkdirAll(filepath.Join(o.Path, "journal"), 0o700); err != nil {
-		g.Fatal(err)
-	}
-	state, err := fsx.OpenRoot(o.Path)
-	if err != nil {
-		g.Fatal(err)
-	}
+	testbed.NoErr(g, os.MkdirAll(filepath.Join(o.Path, "journal"), 0o700))
+	state := testbed.Must(fsx.OpenRoot(o.Path))(g)
 	defer state.Close()
 	if o.Parent != nil {
 		defer o.Parent.Close()
