@@ -349,9 +349,7 @@ func TestNoLinksCanBeMade(t *testing.T) {
 	found := must(s.Scan(background, around.ScanRequest{}))(t)
 	disk.NoSymlink = true
 	_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
-	if !errors.Is(err, rw.ErrNotARegularFile) || !same(files(disk), state.new) {
-		t.Fatalf("%v %s", err, brief(files(disk)))
-	}
+	require(t, errors.Is(err, rw.ErrNotARegularFile) && same(files(disk), state.new), "%v %s", err, brief(files(disk)))
 	disk.NoSymlink = false
 	if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); err != nil || !same(files(disk), state.old) {
 		t.Fatalf("%v %s", err, brief(files(disk)))

@@ -704,9 +704,8 @@ func TestMoveKeepsOwnersOfDirectories(t *testing.T) {
 	for d, id := range map[string]int{"new": 0, "new/name": 1234, "new/name/in": 1235} {
 		st := must(os.Stat(filepath.Join(dir, d)))(t)
 		owner := st.Sys().(*syscall.Stat_t)
-		if id != 0 && (int(owner.Uid) != id || int(owner.Gid) != id+1 || owner.Mode&0o7777 != 0o2700) || id == 0 && owner.Uid != 0 {
-			t.Errorf("%s: owner %d, group %d, mode %o", d, owner.Uid, owner.Gid, owner.Mode)
-		}
+		expect(t, (id == 0 || int(owner.Uid) == id && int(owner.Gid) == id+1 && owner.Mode&0o7777 == 0o2700) && (id != 0 || owner.Uid == 0),
+			"%s: owner %d, group %d, mode %o", d, owner.Uid, owner.Gid, owner.Mode)
 	}
 }
 
@@ -783,9 +782,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 					expect(t, tellsOf(got, "unknown_file", "chunks/manifest garbage"), "deep %v: the check did not go on: %+v", deep, got.Problems)
 				}
 				r := repairIt(t, s, admin.RepairRequest{})
-				if !r.Clean && !(at.lost && len(r.Left) == 1 && r.Left[0].Code == "file_differs") {
-					t.Errorf("left %+v, did %+v", r.Left, r.Actions)
-				}
+				expect(t, r.Clean || at.lost && len(r.Left) == 1 && r.Left[0].Code == "file_differs", "left %+v, did %+v", r.Left, r.Actions)
 				if at.code != "" {
 					keptFiles, _ := filepath.Glob(statePath(dir, "quarantine", "*"))
 					if !slices.ContainsFunc(keptFiles, func(p string) bool {

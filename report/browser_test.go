@@ -118,18 +118,14 @@ func TestReportInABrowser(t *testing.T) {
 			p := browser.Open(t, view.Wide, 1100, view.Dark)
 			p.Go(server.URL)
 			p.Wait("document.querySelector('#rows')")
-			if p.Eval("document.documentElement.scrollWidth <= innerWidth") != true {
-				t.Errorf("it is %v wide", p.Eval("document.documentElement.scrollWidth"))
-			}
+			testbed.Expect(t, p.Eval("document.documentElement.scrollWidth <= innerWidth") == true, "it is %v wide", p.Eval("document.documentElement.scrollWidth"))
 			ground := p.Eval("getComputedStyle(document.body).backgroundColor")
 			testbed.Expect(t, ground == view.Ground(), "%v", ground)
 			if *update && view.Wide == 1280 && !view.Dark {
 				testbed.NoErr(t, os.WriteFile(filepath.Join("..", "docs", "report.png"), p.Shot(), 0o666))
 			}
 			p.Key("Tab")
-			if p.Eval("document.activeElement.className") != "skip" {
-				t.Errorf("first %v", p.Eval("document.activeElement.outerHTML"))
-			}
+			testbed.Expect(t, p.Eval("document.activeElement.className") == "skip", "first %v", p.Eval("document.activeElement.outerHTML"))
 			p.Key("Enter")
 			p.Wait("location.hash === '#main'")
 			reached := map[string]bool{}
@@ -191,8 +187,7 @@ func TestABrowserShowsThePage(t *testing.T) {
 		t.Parallel()
 		v := browse(t, strings.NewReplacer("--ground: #ffffff", "--ground: #fffffe", "img-src data:", "img-src *", "</header>", `<img src="/pixel"/></header>`).Replace(page))
 		testbed.Expect(t, slices.Contains(v.asked, "/pixel"), "a picture was not asked for: %v", v.asked)
-		if !slices.ContainsFunc(v.console, func(s string) bool { return strings.Contains(s, "style") }) {
-			t.Errorf("a style that the policy does not know is taken: %q", v.console)
-		}
+		testbed.Expect(t, slices.ContainsFunc(v.console, func(s string) bool { return strings.Contains(s, "style") }),
+			"a style that the policy does not know is taken: %q", v.console)
 	})
 }

@@ -58,9 +58,7 @@ func TestDiffsAreCounted(t *testing.T) {
 	}
 	c := report.NewComparer(same)
 	d := c.Compare(c.Text([]byte(from.String())), c.Text([]byte(to.String())))
-	if d.Added != 2000 || d.Removed != 4000 || !d.Cut || len(d.Texts()) != 120 {
-		t.Errorf("+%d -%d, cut %v, %d lines", d.Added, d.Removed, d.Cut, len(d.Texts()))
-	}
+	testbed.Expect(t, d.Added == 2000 && d.Removed == 4000 && d.Cut && len(d.Texts()) == 120, "+%d -%d, cut %v, %d lines", d.Added, d.Removed, d.Cut, len(d.Texts()))
 	testbed.Equal(t, c.Compare(c.Text(make([]byte, report.TextLimit+1)), report.Gone).Why, report.TooLarge, "a large file")
 	testbed.Equal(t, c.Compare(report.Unread("why not"), report.Gone).Why, "why not", "what was not read")
 }
@@ -82,9 +80,7 @@ func TestDiffsStayWithinTheirBudget(t *testing.T) {
 		in.Files = append(in.Files, f)
 	}
 	page := write(t, in, same)
-	if len(page) > 2<<20 || !c.Spent() || c.Skipped < 900 {
-		t.Errorf("%d bytes, spent %v, %d skipped", len(page), c.Spent(), c.Skipped)
-	}
+	testbed.Expect(t, len(page) <= 2<<20 && c.Spent() && c.Skipped >= 900, "%d bytes, spent %v, %d skipped", len(page), c.Spent(), c.Skipped)
 	n := strings.Count(page, "Not shown: the diffs above")
 	testbed.Expect(t, n == c.Skipped, "%d remarks for %d diffs", n, c.Skipped)
 	end()

@@ -191,9 +191,7 @@ func TestNoTextActsOnThePage(t *testing.T) {
 			testbed.Equal(t, cmp.Diff(want, got), "", "the text changed the page")
 			testbed.Expect(t, utf8.ValidString(page), "the page is not UTF-8")
 			for i, r := range page {
-				if !unicode.IsPrint(r) && r != '\n' && r != '\t' {
-					t.Fatalf("%U at %d: %q", r, i, page[max(0, i-40):i])
-				}
+				testbed.Require(t, unicode.IsPrint(r) || r == '\n' || r == '\t', "%U at %d: %q", r, i, page[max(0, i-40):i])
 			}
 		})
 	}
@@ -338,9 +336,8 @@ func TestNoRateOfAMoment(t *testing.T) {
 		in.Activity.Add(commit(1, "2026-03-14T10:00:00Z", "f"))
 		in.Activity.Add(commit(2, last, "f"))
 		page := write(t, in, same)
-		if strings.Contains(page, "<dd>120<") != rate || strings.Contains(page, "all within a minute") == rate || strings.Contains(page, `id="rate"`) != rate {
-			t.Errorf("until %s: %v", last, rate)
-		}
+		testbed.Expect(t, strings.Contains(page, "<dd>120<") == rate && strings.Contains(page, "all within a minute") != rate && strings.Contains(page, `id="rate"`) == rate,
+			"until %s: %v", last, rate)
 	}
 }
 

@@ -402,9 +402,8 @@ func TestALostResultIsNotSuccess(t *testing.T) {
 			for _, room := range []int{0, 3} {
 				out := &narrow{room: room}
 				code, errs := s.into(out, strings.Fields(line)...)
-				if code != rw.CodeStorage || strings.Count(errs, "no space left") != 1 || strings.Contains(errs, "internal") || strings.Contains(errs, "somewhere") {
-					t.Errorf("%s (person: %v): code %d: %q", line, person, code, errs)
-				}
+				expect(t, code == rw.CodeStorage && strings.Count(errs, "no space left") == 1 && !strings.Contains(errs, "internal") && !strings.Contains(errs, "somewhere"),
+					"%s (person: %v): code %d: %q", line, person, code, errs)
 				expect(t, out.taken.Len() <= room, "%s: after the gap comes %q", line, out.taken.String())
 			}
 		}

@@ -56,9 +56,7 @@ func TestDocumentsNameToolsThatExist(t *testing.T) {
 	for name, text := range documents(t) {
 		for _, m := range toolName.FindAllStringSubmatch(text, -1) {
 			found++
-			if !slices.Contains(known, m[1]) {
-				t.Errorf("%s: there is no tool %s", name, m[0])
-			}
+			expect(t, slices.Contains(known, m[1]), "%s: there is no tool %s", name, m[0])
 		}
 	}
 	expect(t, found >= 100, "only %d names were found", found)
@@ -86,9 +84,7 @@ func TestSnippetsAgree(t *testing.T) {
 	equal(t, cmp.Diff(want, page(t, "docs/snippets/cursorrules")), "", "init writes something else")
 	for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
 		got := page(t, "docs/snippets/"+name)
-		if !strings.Contains(got, "\n"+want) {
-			t.Errorf("%s says something else:\n%s", name, cmp.Diff(want, got))
-		}
+		expect(t, strings.Contains(got, "\n"+want), "%s says something else:\n%s", name, cmp.Diff(want, got))
 		expect(t, len(got) <= 2500, "%s has %d bytes; it is in every context", name, len(got))
 	}
 	shown := ""
@@ -163,9 +159,7 @@ func TestEmbedShowsCodeThatRuns(t *testing.T) {
 	for _, f := range fences(t, page(t, "docs/embed.md")) {
 		mustEqual(t, f.lang, "go", f, ": nothing checks a block of")
 		blocks++
-		if !slices.ContainsFunc(sources, func(source string) bool { return strings.Contains(source, "\n"+f.text) }) {
-			t.Errorf("%v: this is in no example:\n%s", f, f.text)
-		}
+		expect(t, slices.ContainsFunc(sources, func(source string) bool { return strings.Contains(source, "\n"+f.text) }), "%v: this is in no example:\n%s", f, f.text)
 	}
 	expect(t, blocks >= 6, "the page shows %d blocks", blocks)
 }

@@ -121,9 +121,7 @@ func connectStdio(t *testing.T, dir, client string) *agent {
 		must(io.WriteString(in, message+"\n"))(t)
 		for {
 			line, err := lines.ReadString('\n')
-			if err != nil {
-				t.Fatalf("%s: %v", message[:min(len(message), 200)], err)
-			}
+			require(t, err == nil, "%s: %v", message[:min(len(message), 200)], err)
 			if strings.Contains(line, fmt.Sprintf(`"id":%d,`, a.last)) || strings.Contains(line, fmt.Sprintf(`"id":%d}`, a.last)) {
 				return line
 			}
@@ -162,9 +160,8 @@ func TestUndoNeverCrosses(t *testing.T) {
 			honest.write("mine.txt", "", "")
 			own := honest.row("")
 			via := own["via"].(map[string]any)
-			if via["client"] != "agent" || via["version"] != "1.2" || via["connection"] != own["session"] || !strings.HasPrefix(fmt.Sprint(own["session"]), "mcp-") {
-				t.Errorf("%v", own)
-			}
+			expect(t, via["client"] == "agent" && via["version"] == "1.2" && via["connection"] == own["session"] && strings.HasPrefix(fmt.Sprint(own["session"]), "mcp-"),
+				"%v", own)
 			session := own["session"].(string)
 			for i, claim := range []string{
 				`,"caller":"agent"`,

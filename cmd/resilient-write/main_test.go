@@ -155,9 +155,7 @@ func pipeline(t *testing.T, dir string, n int, message func(int) string) []strin
 			JSONRPC string `json:"jsonrpc"`
 			ID      any    `json:"id"`
 		}
-		if json.Unmarshal(r.Bytes(), &m) != nil || m.JSONRPC != "2.0" {
-			t.Fatalf("not protocol on stdout: %s", r.Text())
-		}
+		require(t, json.Unmarshal(r.Bytes(), &m) == nil && m.JSONRPC == "2.0", "not protocol on stdout: %s", r.Text())
 		if m.ID != "init" {
 			replies = append(replies, r.Text())
 		}

@@ -155,9 +155,7 @@ func TestOperatingPageNamesWhatExists(t *testing.T) {
 	found := 0
 	for _, m := range regexp.MustCompile(`--([a-z][a-z0-9-]*)`).FindAllStringSubmatch(page, -1) {
 		found++
-		if !flags[m[1]] {
-			t.Errorf("there is no flag %s", m[0])
-		}
+		expect(t, flags[m[1]], "there is no flag %s", m[0])
 	}
 	for _, m := range regexp.MustCompile("(?m)(?:resilient-write |`)((?:journal|scratch|draft) [a-z]+|compact|erase|check|recover|report)\\b").FindAllStringSubmatch(page, -1) {
 		found++

@@ -412,9 +412,7 @@ func TestWorktreesAreKeptApart(t *testing.T) {
 		about, _ := out["context"].(map[string]any)
 		got := about["reason"]
 		expect(t, out["ok"] == true == (want == "") && (want == "" || got == want), "%v, want %q", out, want)
-		if want == "ambiguous_workspace" && (about["action"] != "fix_call" || !strings.Contains(about["hint"].(string), `"repo" "linked"`)) {
-			t.Errorf("%v", about)
-		}
+		expect(t, want != "ambiguous_workspace" || about["action"] == "fix_call" && strings.Contains(about["hint"].(string), `"repo" "linked"`), "%v", about)
 	}
 	ambiguous := "ambiguous_workspace"
 	is(write(map[string]any{"path": "a.txt"}), ambiguous)

@@ -285,9 +285,7 @@ func TestMisspeltArgument(t *testing.T) {
 			AdditionalProperties *bool
 		}
 		noErr(t, json.Unmarshal(tool.Input, &in))
-		if in.AdditionalProperties == nil || *in.AdditionalProperties {
-			t.Errorf("%s: the arguments are open", tool.Name)
-		}
+		expect(t, in.AdditionalProperties != nil && !*in.AdditionalProperties, "%s: the arguments are open", tool.Name)
 		name := "" // the longest: it is least similar to others
 		for _, p := range slices.Sorted(maps.Keys(in.Properties)) {
 			if len(p) > len(name) {

@@ -127,9 +127,8 @@ func TestBareCommandOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	for _, args := range [][]string{nil, {"--root", "."}, {"-root", "."}} {
 		code, screen := onTerminal(t, dir, args...).ends()
-		if code != 0 || !strings.Contains(screen, "Available Commands") && !strings.Contains(screen, "Usage:") || !strings.Contains(screen, "no agent has written here yet") {
-			t.Errorf("%q: code %d\n%s", args, code, screen)
-		}
+		expect(t, code == 0 && (strings.Contains(screen, "Available Commands") || strings.Contains(screen, "Usage:")) && strings.Contains(screen, "no agent has written here yet"),
+			"%q: code %d\n%s", args, code, screen)
 	}
 	_, err := os.Stat(filepath.Join(dir, ".resilient_write"))
 	expect(t, os.IsNotExist(err), "it made a store: %v", err)
@@ -177,9 +176,7 @@ func TestTerminalSession(t *testing.T) {
 		}
 		code, screen := s.ends()
 		for _, want := range one.want {
-			if !strings.Contains(screen, want) && !(want == "ago" && strings.Contains(screen, "just now")) {
-				t.Errorf("%d %s: no %q\n%s", i, one.line, want, screen)
-			}
+			expect(t, strings.Contains(screen, want) || want == "ago" && strings.Contains(screen, "just now"), "%d %s: no %q\n%s", i, one.line, want, screen)
 		}
 		expect(t, code == one.code && (!strings.Contains(screen, "rw_") || args[0] == "call"), "%d %s: code %d\n%s", i, one.line, code, screen)
 	}
@@ -308,9 +305,8 @@ func TestInitAsksOnATerminal(t *testing.T) {
 		s.types(keys[2:] + "\n")
 		_, screen := s.ends()
 		text, err := os.ReadFile(filepath.Join(dir, ".gemini", "settings.json"))
-		if (err == nil) != written || strings.Contains(string(text), "trust") != (keys[0] == 'y') || strings.Contains(string(text), "BeforeTool") != (keys[1] == 'y') {
-			t.Errorf("%q: %v %s\n%s", keys, err, text, screen)
-		}
+		expect(t, (err == nil) == written && strings.Contains(string(text), "trust") == (keys[0] == 'y') && strings.Contains(string(text), "BeforeTool") == (keys[1] == 'y'),
+			"%q: %v %s\n%s", keys, err, text, screen)
 		expect(t, strings.Contains(screen, "nothing was changed, because it was not confirmed") != written && !strings.Contains(screen, "stale"),
 			"%q: %s", keys, screen)
 	}

@@ -63,16 +63,12 @@ func TestSetAndUnset(t *testing.T) {
 				testbed.Equal(t, cmp.Diff(want, doc), "", "the entry")
 				testbed.Expect(t, !strings.Contains(before, "\r\n") || strings.Count(after, "\n") == strings.Count(after, "\r\n"),
 					"line ends are mixed: %q", after)
-				if !within(before, after) {
-					t.Errorf("bytes are gone:\n%s", cmp.Diff(before, after))
-				}
+				testbed.Expect(t, within(before, after), "bytes are gone:\n%s", cmp.Diff(before, after))
 				if again, err := Set(c.Format, after, edits); err != nil || again != after {
 					t.Errorf("a second time: %v\n%s", err, cmp.Diff(after, again))
 				}
 				gone, err := Unset(c.Format, after, Edit{At: c.At, Key: Server})
-				if err != nil || strings.TrimSuffix(gone, "\n") != strings.TrimSuffix(before, "\n") {
-					t.Errorf("removed: %v\n%s", err, cmp.Diff(before, gone))
-				}
+				testbed.Expect(t, err == nil && strings.TrimSuffix(gone, "\n") == strings.TrimSuffix(before, "\n"), "removed: %v\n%s", err, cmp.Diff(before, gone))
 			})
 		}
 	}
@@ -190,9 +186,8 @@ func FuzzJSON(f *testing.F) {
 		var theirs map[string]any
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
-		if json.Valid([]byte(text)) && d.Decode(&theirs) == nil && err == nil && !reflect.DeepEqual(bare(mine), bare(theirs)) {
-			t.Fatalf("%q: %v, not %v", text, mine, theirs)
-		}
+		testbed.Require(t, !json.Valid([]byte(text)) || d.Decode(&theirs) != nil || err != nil || reflect.DeepEqual(bare(mine), bare(theirs)),
+			"%q: %v, not %v", text, mine, theirs)
 		after, err := Set(JSON, text, c.Edits(c.Files[0], setup))
 		if err != nil {
 			testbed.Require(t, !errors.Is(err, ErrByHand), "%q: %v", text, err)
@@ -273,9 +268,7 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%d: a second time: %v\n%s", i, err, cmp.Diff(after, again))
 		}
 		gone, err := UnsetHooks(after)
-		if err != nil || strings.TrimSuffix(gone, "\n") != strings.TrimSuffix(before, "\n") {
-			t.Errorf("%d: removed: %v\n%s", i, err, cmp.Diff(before, gone))
-		}
+		testbed.Expect(t, err == nil && strings.TrimSuffix(gone, "\n") == strings.TrimSuffix(before, "\n"), "%d: removed: %v\n%s", i, err, cmp.Diff(before, gone))
 		if none, err := UnsetHooks(before); err != nil || none != before {
 			t.Errorf("%d: nothing is to be removed: %v\n%s", i, err, cmp.Diff(before, none))
 		}

@@ -183,9 +183,8 @@ func TestStopped(t *testing.T) {
 	testbed.NoErr(t, os.WriteFile(filepath.Join(place.At(dir), "policy.yaml"), []byte("version: 1\nnonsense: true\n"), 0o600))
 	looker := open(t, dir, &rw.Options{ReadOnly: true, ServeWithBadPolicy: true})
 	o, err := overview.Read(ctx, looker, overview.NewCleaner(looker), overview.Request{Rows: 9, Changes: 9})
-	if err != nil || len(o.Stopped) != 1 || !strings.Contains(o.Stopped[0], "policy.yaml is invalid at line 2") || strings.Contains(o.Stopped[0], dir) {
-		t.Errorf("%v %q", err, o.Stopped)
-	}
+	testbed.Expect(t, err == nil && len(o.Stopped) == 1 && strings.Contains(o.Stopped[0], "policy.yaml is invalid at line 2") && !strings.Contains(o.Stopped[0], dir),
+		"%v %q", err, o.Stopped)
 }
 
 // TestRunningCalls of a process that is alive are seen by another store once they

@@ -187,9 +187,7 @@ func TestImage(t *testing.T) {
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("buildah %q: %v\n%s", args, err, said.Bytes())
-		}
+		testbed.Require(t, err == nil, "buildah %q: %v\n%s", args, err, said.Bytes())
 		return strings.TrimSpace(string(out))
 	}
 	build("build", "--isolation", "chroot", "-f", "Containerfile", "--build-arg", "TARGETARCH="+m.to.machine, "-t", "resilient-write:test", ".")
@@ -254,9 +252,8 @@ func TestModulesAreListed(t *testing.T) {
 	var got []string
 	refs := map[string]bool{own.Ref: true}
 	for _, c := range doc.Components {
-		if c.Type != "library" || refs[c.Ref] || c.Ref != c.PURL || !regexp.MustCompile(`^pkg:golang/[a-zA-Z0-9./_-]+@v?[0-9][a-zA-Z0-9.+_-]*$`).MatchString(c.PURL) {
-			t.Errorf("%+v", c)
-		}
+		testbed.Expect(t, c.Type == "library" && !refs[c.Ref] && c.Ref == c.PURL && regexp.MustCompile(`^pkg:golang/[a-zA-Z0-9./_-]+@v?[0-9][a-zA-Z0-9.+_-]*$`).MatchString(c.PURL),
+			"%+v", c)
 		refs[c.Ref] = true
 		if c.Name == "std" {
 			testbed.Equal(t, "go"+c.Version, runtime.Version(), "the standard library is of ", c.Version)
