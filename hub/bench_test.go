@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -27,39 +26,16 @@ func text(n int) string {
 func costHub(b *testing.B, encrypted bool) *Hub {
 	var keys *Keys
 	if encrypted {
-		text, _, err := NewIdentity(time.Now())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if keys, err = ParseKeys(strings.NewReader(text)); err != nil {
-			b.Fatal(err)
-		}
+		keys = keysOf(b, identity(b))
 	}
-	h, err := Open(b.Context(), filepath.Join(b.TempDir(), "hub"), keys)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { h.Close() })
-	return h
-}
-
-func costStore(b *testing.B, root string, sync rw.SyncLevel) *rw.Store {
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	s, err := rw.Open(b.Context(), root, &rw.Options{StateDir: root + ".state", Sync: sync})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { s.Close(context.Background()) })
-	return s
+	return openHub(b, b.TempDir(), keys)
 }
 
 // benchShip ships 1,000 commits of 4 KiB in batches, and for comparison writes the
 // same number of objects and bytes into the hub.
 func benchShip(b *testing.B, batch int, encrypted bool) {
 	h := costHub(b, encrypted)
-	s := costStore(b, filepath.Join(b.TempDir(), "a"), rw.SyncOff)
+	s := openStore(b, filepath.Join(b.TempDir(), "a"), rw.SyncOff)
 	ship := &Shipper{Hub: h, Store: s}
 	var spent, bare time.Duration
 	var rows, bytes, requests int64
@@ -104,14 +80,14 @@ func benchResume(b *testing.B, encrypted bool) {
 		os.MkdirAll(filepath.Dir(path), 0o755)
 		os.WriteFile(path, []byte(text(4096)), 0o644)
 	}
-	first := &Shipper{Hub: h, Store: costStore(b, filepath.Join(dir, "a"), rw.SyncFull)}
+	first := &Shipper{Hub: h, Store: openStore(b, filepath.Join(dir, "a"), rw.SyncFull)}
 	if _, err := first.Publish(b.Context(), PublishRequest{Task: "t", Root: filepath.Join(dir, "a")}); err != nil {
 		b.Fatal(err)
 	}
 	n, spent, requests := 0, time.Duration(0), int64(0)
 	for b.Loop() {
 		n++
-		s := &Shipper{Hub: h, Store: costStore(b, filepath.Join(dir, fmt.Sprint("b", n)), rw.SyncFull)}
+		s := &Shipper{Hub: h, Store: openStore(b, filepath.Join(dir, fmt.Sprint("b", n)), rw.SyncFull)}
 		before, began := h.requests, time.Now()
 		out, err := s.Resume(b.Context(), ResumeRequest{Task: "t", Force: true})
 		if err != nil || out.Written != 1000 {
@@ -130,7 +106,7 @@ func benchWrite(b *testing.B) {
 	h, dir := costHub(b, false), b.TempDir()
 	var stores [2]*rw.Store
 	for i := range stores {
-		stores[i] = costStore(b, filepath.Join(dir, fmt.Sprint(i)), rw.SyncFull)
+		stores[i] = openStore(b, filepath.Join(dir, fmt.Sprint(i)), rw.SyncFull)
 	}
 	ship := &Shipper{Hub: h, Store: stores[1]}
 	var spent [2]time.Duration

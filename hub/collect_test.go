@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
@@ -141,7 +139,6 @@ func TestShipBesideCollection(t *testing.T) {
 // TestEraseInterruptedForLong: collections between an erasure that died, at any step,
 // and the next shipment delete slices that no head names; no row or content is lost.
 func TestEraseInterruptedForLong(t *testing.T) {
-	word := "the name of the " + "customer"
 	restarted := 0
 	for n, ended := 1, false; !ended; n++ {
 		f := newFrail()
@@ -152,12 +149,7 @@ func TestEraseInterruptedForLong(t *testing.T) {
 		}
 		m.write("b.txt", word)
 		m.ship()
-		if _, err := m.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
-			t.Fatal(err)
-		}
+		m.eraseWord()
 		f.dying(m, n, ways[0])
 		m.most = 2
 		_, err := m.Ship(t.Context())

@@ -11,13 +11,25 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 )
 
+// word passes the gate, as an erased secret must have.
+const word = "the name of the " + "customer"
+
+// eraseWord deletes b.txt, which has the word, and erases the word in the store.
+func (m *machine) eraseWord() {
+	m.t.Helper()
+	if _, err := m.Store.Delete(m.t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := m.Store.Admin().Erase(m.t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
 // TestEraseSweep: an erasure in the store reaches the hub with the next shipment,
 // which dies at every step. Afterwards neither rows nor contents hold the secret,
 // everything else is kept, and the log is sound. A version that only the hub had is
 // kept.
 func TestEraseSweep(t *testing.T) {
-	// It passes the gate, as an erased secret must have.
-	word := "the name of the " + "customer"
 	for _, how := range ways {
 		for n, ended := 1, false; !ended; n++ {
 			f := newFrail()
@@ -60,23 +72,14 @@ func TestEraseSweep(t *testing.T) {
 // TestEraseSecret: with the secret, contents that only the hub has are found too,
 // in the manifests of all tasks; the log of another store is reported.
 func TestEraseSecret(t *testing.T) {
-	word := "the name of the " + "customer"
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	a.write("b.txt", word)
 	a.publish(PublishRequest{Task: "t"})
-	b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
-	if _, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	b := resumed(t, f.hub(), "t")
 	b.publish(PublishRequest{Task: "t"})
-	if _, err := a.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
-		t.Fatal(err)
-	}
+	a.eraseWord()
 	out, err := a.Erase(t.Context(), []byte(word))
 	if err != nil || !slices.Equal(out.Tasks, []string{"t"}) || len(out.Left) == 0 {
 		t.Fatalf("%v %+v", err, out)
@@ -89,10 +92,7 @@ func TestEraseSecret(t *testing.T) {
 	if err != nil || len(m.Files) != 1 || len(m.Withheld) != 1 || m.Withheld[0].Reason != "erased" {
 		t.Fatalf("%v %+v", err, m)
 	}
-	b.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"})
-	if _, err := b.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
-		t.Fatal(err)
-	}
+	b.eraseWord()
 	if out, err = b.Erase(t.Context(), []byte(word)); err != nil || len(out.Left) > 0 || f.holds(word) {
 		t.Fatalf("%v %+v", err, out)
 	}

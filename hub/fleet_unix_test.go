@@ -11,8 +11,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,6 +183,14 @@ func (p *process) call(what string) string {
 	return ""
 }
 
+// done calls for what must succeed.
+func (p *process) done(what string) {
+	p.t.Helper()
+	if said := p.call(what); said != "done" {
+		p.t.Fatalf("%s: %s: %s", p.root, what, said)
+	}
+}
+
 // after returns the reply that follows the line begin.
 func (p *process) after() string {
 	if line := p.hear(); line != "begin" {
@@ -228,9 +234,23 @@ func (w *wire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 
 // record lists what the task must contain, may contain, and must not contain.
 type record struct {
+	t          *testing.T
+	dir        string
+	address    string // of the hub
 	must, late map[string]bool
 	stores     []string // workspaces
 	last       *process // the last that published
+}
+
+func newRecord(t *testing.T, address string) *record {
+	return &record{t: t, dir: t.TempDir(), address: address, must: map[string]bool{}, late: map[string]bool{}}
+}
+
+// next starts an agent in a new workspace.
+func (r *record) next(inside ...string) *process {
+	p := startAgent(r.t, filepath.Join(r.dir, fmt.Sprint("m", len(r.stores))), r.address, inside...)
+	r.stores = append(r.stores, p.root)
+	return p
 }
 
 func (r *record) published(p *process) {
@@ -255,12 +275,14 @@ func (r *record) lost(p *process, n int) {
 	p.wrote = nil
 }
 
-// checkFleet folds everything. The log of each store is its journal, each row once. The
+// check folds everything. The log of each store is its journal, each row once. The
 // task has every published write, each once, none that was rolled back, and none of a
 // machine that had lost the lease. And it resumes to the files that were published
 // last.
-func checkFleet(t *testing.T, h *Hub, r *record) {
+func (r *record) check() {
+	t := r.t
 	t.Helper()
+	h := openHub(t, r.address, nil)
 	for _, root := range r.stores {
 		m := openMachine(t, h, root)
 		out, err := m.Ship(t.Context())
@@ -296,11 +318,7 @@ func checkFleet(t *testing.T, h *Hub, r *record) {
 			t.Errorf("the task has %s %d times", ack, writes[ack])
 		}
 	}
-	b := openMachine(t, h, filepath.Join(t.TempDir(), "resumed"))
-	if _, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true}); err != nil {
-		t.Fatal(err)
-	}
-	if x, y := tree(t, r.last.root), tree(t, b.root); !maps.Equal(x, y) {
+	if x, y := tree(t, r.last.root), tree(t, resumed(t, h, "t").root); !maps.Equal(x, y) {
 		t.Errorf("published were %v, resumed %v", x, y)
 	}
 	t.Logf("%d rows of %d stores, %d writes that were published, %d that came too late", len(rows), len(r.stores), len(r.must), len(r.late))
@@ -321,26 +339,11 @@ func TestFleet(t *testing.T) {
 	})
 }
 
-func s3Environment(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "hub-test-id")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", strings.Join([]string{"not", "a", "live", "key"}, "+/"))
-	t.Setenv("AWS_SESSION_TOKEN", "")
-	t.Setenv("AWS_REGION", "eu-test-1")
-}
-
 func fleet(t *testing.T, store http.Handler, g *s3test.Gateway, rounds int) {
 	w := &wire{next: store}
-	web := httptest.NewServer(w)
-	t.Cleanup(web.Close)
-	address := "s3://bucket/prefix?endpoint=" + url.QueryEscape(web.URL)
-	dir, r := t.TempDir(), &record{must: map[string]bool{}, late: map[string]bool{}}
-	next := func() *process {
-		p := startAgent(t, filepath.Join(dir, fmt.Sprint("m", len(r.stores))), address)
-		r.stores = append(r.stores, p.root)
-		return p
-	}
+	r := newRecord(t, bucket(t, w))
 	rng := rand.New(rand.NewPCG(7, 7))
-	holder := next()
+	holder := r.next()
 	for round := range rounds {
 		for i := range 3 {
 			holder.write(fmt.Sprint("f", i, ".txt"), fmt.Sprintf("round-%03d-%d", round, i))
@@ -360,7 +363,7 @@ func fleet(t *testing.T, store http.Handler, g *s3test.Gateway, rounds int) {
 		case 1:
 			w.arm(at, nil, kill)
 		case 2:
-			holder = takeover(t, w, at, p, next, r, round)
+			holder = takeover(t, w, at, p, r, round)
 			continue
 		case 3:
 			w.arm(at, restart, nil)
@@ -369,25 +372,18 @@ func fleet(t *testing.T, store http.Handler, g *s3test.Gateway, rounds int) {
 		case 5:
 			w.arm(at, stall, nil)
 		}
-		if got := p.call("publish"); got != "done" {
-			t.Fatalf("round %d: %s", round, got)
-		}
+		p.done("publish")
 		r.published(p)
 		w.arm(0, nil, nil)
 	}
 	holder.kill()
-	h, err := Open(t.Context(), address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.Close() })
-	checkFleet(t, h, r)
+	r.check()
 }
 
 // takeover stops an agent at a request that the store does not have yet, and
 // makes another one take the task and publish. Then the request and the agent
 // continue.
-func takeover(t *testing.T, w *wire, at int, p *process, next func() *process, r *record, round int) *process {
+func takeover(t *testing.T, w *wire, at int, p *process, r *record, round int) *process {
 	t.Helper()
 	stopped, over := make(chan bool), make(chan bool)
 	w.arm(at, func() {
@@ -408,7 +404,7 @@ func takeover(t *testing.T, w *wire, at int, p *process, next func() *process, r
 		}
 		r.published(p)
 	}
-	b := next()
+	b := r.next()
 	if said := b.call("resume"); said == NotFound && got == "" { // nothing was published before
 		close(over)
 		p.cmd.Process.Signal(syscall.SIGCONT)
@@ -418,16 +414,12 @@ func takeover(t *testing.T, w *wire, at int, p *process, next func() *process, r
 			t.Fatalf("round %d: %s", round, said)
 		}
 		r.published(p)
-		if said := b.call("resume"); said != "done" {
-			t.Fatalf("round %d: %s", round, said)
-		}
+		b.done("resume")
 	} else if said != "done" {
 		t.Fatalf("round %d: %s", round, said)
 	} else if got == "" {
 		b.write("b.txt", fmt.Sprint("taken-", round))
-		if said := b.call("publish"); said != "done" {
-			t.Fatalf("round %d: %s", round, said)
-		}
+		b.done("publish")
 		r.published(b)
 		close(over)
 		p.cmd.Process.Signal(syscall.SIGCONT)

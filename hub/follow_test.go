@@ -43,10 +43,7 @@ func TestFollow(t *testing.T) {
 	if c.out.Rows != 1 || c.out.Published.Files != 2 {
 		t.Fatalf("%+v", c)
 	}
-	b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
-	if _, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	resumed(t, f.hub(), "t")
 	a.write("c.txt", "late")
 	if err := <-ended; !IsCode(err, Fenced) {
 		t.Fatal(err)

@@ -47,15 +47,7 @@ func newScene(t *testing.T) *scene {
 	return x
 }
 
-func (x *scene) key(m *machine) string { return headKey(x.state(m).Store) }
-
-func (x *scene) state(m *machine) *state {
-	st, err := loadState(m.Store)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	return st
-}
+func (x *scene) key(m *machine) string { return headKey(m.state().Store) }
 
 // edit changes a JSON object.
 func (x *scene) edit(key string, members map[string]any) {
@@ -69,7 +61,7 @@ func (x *scene) edit(key string, members map[string]any) {
 
 // slice replaces the last slice of the first machine by one with another first line.
 func (x *scene) slice(change func(*sliceHead)) (key string) {
-	head, rows, err := parseSlice("", x.data[x.state(x.a).Slice])
+	head, rows, err := parseSlice("", x.data[x.a.state().Slice])
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -115,7 +107,7 @@ var forgeries = []struct {
 	{"the head of another store", func(x *scene) { x.data[x.key(x.a)] = x.data[x.key(x.b)] }, false},
 	{"the log of another store", func(x *scene) {
 		x.data[x.key(x.a)] = x.data[x.key(x.b)]
-		x.edit(x.key(x.a), map[string]any{"store": x.state(x.a).Store})
+		x.edit(x.key(x.a), map[string]any{"store": x.a.state().Store})
 	}, false},
 	{"a head of another version", func(x *scene) { x.edit(x.key(x.a), map[string]any{"version": 2}) }, false},
 	{"a head beyond the journal, without a hash", func(x *scene) { x.edit(x.key(x.a), map[string]any{"seq": uint64(1 << 40), "chain": ""}) }, false},
@@ -124,17 +116,17 @@ var forgeries = []struct {
 	{"a head that leads out of the hub", func(x *scene) { x.edit(x.key(x.a), map[string]any{"slice": "../../x"}) }, false},
 	{"a head without members", func(x *scene) { x.data[x.key(x.a)] = []byte("{}") }, false},
 	{"a head that is null", func(x *scene) { x.data[x.key(x.a)] = []byte("null") }, false},
-	{"a slice that is missing", func(x *scene) { delete(x.data, x.state(x.a).Slice) }, false},
+	{"a slice that is missing", func(x *scene) { delete(x.data, x.a.state().Slice) }, false},
 	{"a slice that is cut off", func(x *scene) {
-		key := x.state(x.a).Slice
+		key := x.a.state().Slice
 		x.data[key] = x.data[key][:len(x.data[key])-9]
 	}, false},
-	{"a slice of another store", func(x *scene) { x.data[x.state(x.a).Slice] = x.data[x.state(x.b).Slice] }, false},
+	{"a slice of another store", func(x *scene) { x.data[x.a.state().Slice] = x.data[x.b.state().Slice] }, false},
 	{"two slices swapped", func(x *scene) {
-		head, _, _ := parseSlice("", x.data[x.state(x.a).Slice])
-		x.data[x.state(x.a).Slice], x.data[head.Prev] = x.data[head.Prev], x.data[x.state(x.a).Slice]
+		head, _, _ := parseSlice("", x.data[x.a.state().Slice])
+		x.data[x.a.state().Slice], x.data[head.Prev] = x.data[head.Prev], x.data[x.a.state().Slice]
 	}, false},
-	{"a slice that continues another log", func(x *scene) { x.slice(func(h *sliceHead) { h.Prev = x.state(x.b).Slice }) }, false},
+	{"a slice that continues another log", func(x *scene) { x.slice(func(h *sliceHead) { h.Prev = x.b.state().Slice }) }, false},
 	{"a slice that leads to itself", func(x *scene) {
 		key := x.slice(func(h *sliceHead) {
 			h.First, h.Last = 9, 8
@@ -247,7 +239,7 @@ func (x *scene) work() {
 	x.a.write("c.txt", "three")
 	_, err := x.a.Ship(x.t.Context())
 	x.typed("ship", err)
-	if st := x.state(x.a); st.Seq > x.head() {
+	if st := x.a.state(); st.Seq > x.head() {
 		x.t.Errorf("%d rows count as shipped", st.Seq)
 	}
 	_, err = x.a.Publish(x.t.Context(), PublishRequest{Task: "t", Root: x.a.root})

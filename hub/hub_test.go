@@ -27,16 +27,39 @@ type machine struct {
 
 func openMachine(t *testing.T, h *Hub, root string) *machine {
 	t.Helper()
+	return &machine{&Shipper{Hub: h, Store: openStore(t, root, rw.SyncOff), Label: filepath.Base(root)}, t, root}
+}
+
+func openStore(t testing.TB, root string, sync rw.SyncLevel) *rw.Store {
+	t.Helper()
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s, err := rw.Open(t.Context(), root, &rw.Options{StateDir: root + ".state", Sync: rw.SyncOff})
+	s, err := rw.Open(t.Context(), root, &rw.Options{StateDir: root + ".state", Sync: sync})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{&Shipper{Hub: h, Store: s, Label: filepath.Base(root)}, t, root}
 	t.Cleanup(func() { s.Close(context.WithoutCancel(t.Context())) })
+	return s
+}
+
+// resumed returns another machine that took the task.
+func resumed(t *testing.T, h *Hub, task string) *machine {
+	t.Helper()
+	m := openMachine(t, h, filepath.Join(t.TempDir(), "b"))
+	if _, err := m.Resume(t.Context(), ResumeRequest{Task: task, Force: true}); err != nil {
+		t.Fatal(err)
+	}
 	return m
+}
+
+func (m *machine) state() *state {
+	m.t.Helper()
+	st, err := loadState(m.Store)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return st
 }
 
 func (m *machine) write(path, text string) rw.SafeWriteResult {
@@ -172,9 +195,9 @@ func contentsOf(t *testing.T, h *Hub, store string) map[string]string {
 	return out
 }
 
-func openHub(t *testing.T) *Hub {
+func openHub(t testing.TB, address string, keys *Keys) *Hub {
 	t.Helper()
-	h, err := Open(t.Context(), filepath.Join(t.TempDir(), "hub"), nil)
+	h, err := Open(t.Context(), address, keys)
 	if err != nil {
 		t.Fatal(err)
 	}

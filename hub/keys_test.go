@@ -15,7 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
-func identity(t *testing.T) string {
+func identity(t testing.TB) string {
 	t.Helper()
 	text, _, err := NewIdentity(time.Now())
 	if err != nil {
@@ -24,7 +24,7 @@ func identity(t *testing.T) string {
 	return text
 }
 
-func keysOf(t *testing.T, text string, recipients ...string) *Keys {
+func keysOf(t testing.TB, text string, recipients ...string) *Keys {
 	t.Helper()
 	k, err := ParseKeys(strings.NewReader(text), recipients...)
 	if err != nil {
@@ -95,11 +95,7 @@ func TestStoreLearnsNothing(t *testing.T) {
 	}
 	for name, keys := range map[string]*Keys{"plain": nil, "encrypted": keysOf(t, identity(t))} {
 		dir := filepath.Join(t.TempDir(), "hub")
-		h, err := Open(t.Context(), dir, keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer h.Close()
+		h := openHub(t, dir, keys)
 		a := openMachine(t, h, filepath.Join(t.TempDir(), "laptop-of-anna"))
 		a.write("plans/merger.txt", small)
 		a.write("big.txt", big)
@@ -110,11 +106,7 @@ func TestStoreLearnsNothing(t *testing.T) {
 		if _, err := h.GC(t.Context(), time.Now(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		b := openMachine(t, h, filepath.Join(t.TempDir(), "b"))
-		if _, err := b.Resume(t.Context(), ResumeRequest{Task: "task-of-the-board", Force: true}); err != nil {
-			t.Fatal(err)
-		}
-		if x, y := tree(t, a.root), tree(t, b.root); !maps.Equal(x, y) {
+		if x, y := tree(t, a.root), tree(t, resumed(t, h, "task-of-the-board").root); !maps.Equal(x, y) {
 			t.Fatalf("%v, and resumed %v", x, y)
 		}
 		whole(t, h)
@@ -144,14 +136,10 @@ func TestWrongKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := filepath.Join(t.TempDir(), "plain")
-	h, err := Open(t.Context(), plain, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
+	m := openMachine(t, openHub(t, plain, nil), filepath.Join(t.TempDir(), "a"))
 	m.write("a.txt", "one")
 	m.ship()
-	h.Close()
+	m.Hub.Close()
 	for _, c := range []struct {
 		dir  string
 		keys *Keys
@@ -206,10 +194,7 @@ func TestRotation(t *testing.T) {
 	a.write("a.txt", "one")
 	a.publish(PublishRequest{Task: "t"})
 	later := hub(keysOf(t, new+old, recipient))
-	b := openMachine(t, later, filepath.Join(t.TempDir(), "b"))
-	if _, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	resumed(t, later, "t")
 	if later.objectKey("x") != a.Hub.objectKey("x") || later.taskKey("t") != a.Hub.taskKey("t") {
 		t.Error("names have changed")
 	}
@@ -221,11 +206,7 @@ func TestRotation(t *testing.T) {
 	if _, err := a.Ship(t.Context()); !IsCode(err, Fenced) {
 		t.Fatalf("%v", err)
 	}
-	st, err := loadState(a.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.sound(st.Store)
+	a.sound(a.state().Store)
 	data, _, err := f.Get(t.Context(), later.taskKey("t"))
 	if err != nil {
 		t.Fatal(err)

@@ -10,33 +10,38 @@ import (
 	"testing"
 	"time"
 
-	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/admin"
-	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
+
+func s3Environment(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "hub-test-id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", strings.Join([]string{"not", "a", "live", "key"}, "+/"))
+	t.Setenv("AWS_SESSION_TOKEN", "")
+	t.Setenv("AWS_REGION", "eu-test-1")
+}
+
+// bucket serves a handler, and returns the address of a hub in it.
+func bucket(t *testing.T, h http.Handler) string {
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	return addressIn(web.URL)
+}
+
+func addressIn(server string) string {
+	return "s3://bucket/prefix?endpoint=" + url.QueryEscape(server)
+}
 
 // TestBadNetwork: machines hand a task on through a bucket, over a network that
 // drops, delays, duplicates, cuts and reorders one of eight requests. Whatever
 // calls fail and are repeated, each log has every row once, and the task has what
 // its holders wrote, in order.
 func TestBadNetwork(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "hub-test-id")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", strings.Join([]string{"not", "a", "live", "key"}, "+/"))
-	t.Setenv("AWS_REGION", "eu-test-1")
+	s3Environment(t)
 	p := &s3test.Proxy{Next: &s3test.Server{PageSize: 3}}
-	web := httptest.NewServer(p)
-	t.Cleanup(web.Close)
-	open := func() *Hub {
-		s, err := object.Open(t.Context(), "s3://bucket/prefix?endpoint="+url.QueryEscape(web.URL))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &Hub{store: s}
-	}
+	address := bucket(t, p)
 	var ms [5]*machine
 	for i := range ms {
-		ms[i] = openMachine(t, open(), filepath.Join(t.TempDir(), fmt.Sprint("m", i)))
+		ms[i] = openMachine(t, openHub(t, address, nil), filepath.Join(t.TempDir(), fmt.Sprint("m", i)))
 	}
 	bad := s3test.Random(1, 8)
 	p.Choose = func(r *http.Request) s3test.Fault { return bad(r) }
@@ -82,8 +87,7 @@ func TestBadNetwork(t *testing.T) {
 // TestListsOutOfOrder: lists whose entries come in another order, and twice, do not
 // change what the hub finds, verifies, collects and erases.
 func TestListsOutOfOrder(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "hub-test-id")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", strings.Join([]string{"not", "a", "live", "key"}, "+/"))
+	s3Environment(t)
 	shuffled := 0
 	p := &s3test.Proxy{Next: &s3test.Server{}, Choose: func(r *http.Request) s3test.Fault {
 		if r.URL.Query().Get("list-type") == "" {
@@ -92,14 +96,7 @@ func TestListsOutOfOrder(t *testing.T) {
 		shuffled++
 		return s3test.Shuffle
 	}}
-	web := httptest.NewServer(p)
-	t.Cleanup(web.Close)
-	s, err := object.Open(t.Context(), "s3://bucket/prefix?endpoint="+url.QueryEscape(web.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &Hub{store: s}
-	word := "the name of the " + "customer"
+	h := openHub(t, bucket(t, p), nil)
 	var ms []*machine
 	for i := range 4 {
 		m := openMachine(t, h, filepath.Join(t.TempDir(), fmt.Sprint("m", i)))
@@ -121,12 +118,7 @@ func TestListsOutOfOrder(t *testing.T) {
 	if g, err := h.GC(t.Context(), now.Add(2*time.Hour), time.Hour); err != nil || g.Deleted != g.Unreferenced || g.Deleted == 0 {
 		t.Fatalf("%v %+v", err, g)
 	}
-	if _, err := ms[2].Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ms[2].Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
-		t.Fatal(err)
-	}
+	ms[2].eraseWord()
 	if e, err := ms[2].Erase(t.Context(), []byte(word)); err != nil || len(e.Tasks) != 4 || len(e.Left) == 0 {
 		t.Fatalf("%v %+v", err, e)
 	}

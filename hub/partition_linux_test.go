@@ -2,10 +2,8 @@ package hub
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,25 +77,15 @@ func TestPartition(t *testing.T) {
 	n := newNetwork(t)
 	over := []string{"ip", "netns", "exec", n.name}
 	g := s3test.StartGateway(t, n.inside+":7070", over...)
-	address := "s3://bucket/prefix?endpoint=" + url.QueryEscape(g.URL())
-	dir, r := t.TempDir(), &record{must: map[string]bool{}, late: map[string]bool{}}
-	next := func(inside ...string) *process {
-		p := startAgent(t, filepath.Join(dir, fmt.Sprint("m", len(r.stores))), address, inside...)
-		r.stores = append(r.stores, p.root)
-		return p
-	}
+	r := newRecord(t, addressIn(g.URL()))
 	cuts := 0
 	for round, renewal := range []bool{false, true, false, true} {
-		a := next()
+		a := r.next()
 		if round > 0 {
-			if said := a.call("resume"); said != "done" {
-				t.Fatal(said)
-			}
+			a.done("resume")
 		}
 		a.write("a.txt", fmt.Sprint("before-", round))
-		if said := a.call("publish"); said != "done" {
-			t.Fatal(said)
-		}
+		a.done("publish")
 		r.published(a)
 		for i := 0; !renewal && i < 3; i++ {
 			a.write(fmt.Sprint("large", i, ".txt"), strings.Repeat(fmt.Sprint("large-", round), 60))
@@ -107,14 +95,10 @@ func TestPartition(t *testing.T) {
 			t.Fatal(line)
 		}
 		n.cut(true)
-		b := next(over...)
-		if said := b.call("resume"); said != "done" {
-			t.Fatal(said)
-		}
+		b := r.next(over...)
+		b.done("resume")
 		b.write("b.txt", fmt.Sprint("over-there-", round))
-		if said := b.call("publish"); said != "done" {
-			t.Fatal(said)
-		}
+		b.done("publish")
 		n.cut(false)
 		switch said := a.hear(); said {
 		case "done": // before the cable was cut
@@ -133,10 +117,5 @@ func TestPartition(t *testing.T) {
 	if cuts == 0 {
 		t.Error("no publication was interrupted")
 	}
-	h, err := Open(t.Context(), address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.Close() })
-	checkFleet(t, h, r)
+	r.check()
 }

@@ -11,7 +11,7 @@ import (
 // TestShipOnce: every row is in the hub once and byte for byte, in whatever slice
 // it came, with the contents that commits wrote and replaced.
 func TestShipOnce(t *testing.T) {
-	h := openHub(t)
+	h := openHub(t, t.TempDir(), nil)
 	m := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
 	big := strings.Repeat("large ", 1<<16)
 	m.write("a.txt", "one")
@@ -214,7 +214,7 @@ func TestSlicesAreCompared(t *testing.T) {
 
 // TestRequests: a thousand commits take at most 20 requests.
 func TestRequests(t *testing.T) {
-	h := openHub(t)
+	h := openHub(t, t.TempDir(), nil)
 	m := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
 	before := h.requests
 	for i := range 1000 {

@@ -134,11 +134,7 @@ func TestResumeSweep(t *testing.T) {
 				t.Fatalf("step %d, %s: %q, then %q", n, how, before, after)
 			}
 			for _, m := range []*machine{a, b} {
-				st, err := loadState(m.Store)
-				if err != nil {
-					t.Fatal(err)
-				}
-				m.sound(st.Store)
+				m.sound(m.state().Store)
 			}
 		}
 	}
@@ -249,7 +245,7 @@ func TestPublishUploadsWhatIsNew(t *testing.T) {
 // TestOneTakesTheTask: of many machines that resume a task at the same moment
 // exactly one gets it, with every file; the others learn which one.
 func TestOneTakesTheTask(t *testing.T) {
-	h := openHub(t)
+	h := openHub(t, t.TempDir(), nil)
 	a := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	a.publish(PublishRequest{Task: "t"})

@@ -2,7 +2,6 @@ package object
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,19 +14,8 @@ import (
 // and a network.
 func BenchmarkStore(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) Store{
-		"directory": func(b *testing.B) Store {
-			s, err := Open(ctx, b.TempDir())
-			if err != nil {
-				b.Fatal(err)
-			}
-			return s
-		},
-		"bucket": func(b *testing.B) Store {
-			keys := credentials(b)
-			web := httptest.NewServer(&s3test.Server{Keys: keys})
-			b.Cleanup(web.Close)
-			return client(b, web.URL)
-		},
+		"directory": func(b *testing.B) Store { return mustOpen(b, b.TempDir()) },
+		"bucket":    func(b *testing.B) Store { return serve(b, &s3test.Server{Keys: credentials(b)}) },
 	} {
 		for _, size := range []int{1 << 10, 256 << 10} {
 			for _, writers := range []int{1, 8} {

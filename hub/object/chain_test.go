@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -161,10 +160,7 @@ func TestDirectoryIsLinear(t *testing.T) {
 	root := t.TempDir()
 	var clients []Store
 	for range 4 { // kernel locks treat them like separate processes
-		s, err := Open(ctx, root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := mustOpen(t, root)
 		clients = append(clients, s, s)
 	}
 	race(t, clients, func() Store { return clients[0] }, 2, 60)
@@ -179,9 +175,7 @@ func TestS3IsLinear(t *testing.T) {
 		}
 		race(t, clients, func() Store {
 			p.Flush()
-			web := httptest.NewServer(p.Next)
-			t.Cleanup(web.Close)
-			return client(t, web.URL)
+			return serve(t, p.Next)
 		}, 2, 100)
 	}
 }
@@ -189,19 +183,12 @@ func TestS3IsLinear(t *testing.T) {
 // TestChainsShowFaults checks that stores that are not linearizable are
 // detected.
 func TestChainsShowFaults(t *testing.T) {
-	inner, err := Open(ctx, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	force := func(key string, data []byte) (string, error) {
-		inner.Delete(ctx, key)
-		return inner.PutIfAbsent(ctx, key, data)
-	}
+	inner := mustOpen(t, t.TempDir())
 	n := 0
 	for want, s := range map[string]faulty{
-		"is lost": {swap: func(key, etag string, data []byte) (string, error) { return force(key, data) }},
+		"is lost": {swap: func(key, etag string, data []byte) (string, error) { return forced(inner, key, data) }},
 		"was refused, and written": {swap: func(key, etag string, data []byte) (string, error) {
-			force(key, data)
+			forced(inner, key, data)
 			return "", ErrChanged
 		}},
 		"before it in the chain": {get: func(key string) ([]byte, string, error) {

@@ -15,6 +15,29 @@ import (
 
 var ctx = context.Background()
 
+func mustOpen(t testing.TB, address string) Store {
+	t.Helper()
+	s, err := Open(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// forced writes an object without a condition.
+func forced(s Store, key string, data []byte) (string, error) {
+	s.Delete(ctx, key)
+	return s.PutIfAbsent(ctx, key, data)
+}
+
+// callAll makes every call for a key, and returns their errors.
+func callAll(s Store, key, tag string) []error {
+	_, _, gerr := s.Get(ctx, key)
+	_, perr := s.PutIfAbsent(ctx, key, nil)
+	_, serr := s.CompareAndSwap(ctx, key, tag, nil)
+	return []error{gerr, perr, serr, s.Delete(ctx, key)}
+}
+
 // conform checks the promises of every backend, on an empty store.
 func conform(t *testing.T, s Store) {
 	put := func(key, data string, want error) (etag string) {
@@ -87,11 +110,8 @@ func conform(t *testing.T, s Store) {
 	// Invalid names, in every call.
 	for _, key := range []string{"", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "A", "a b", "a\x00b", "a\nb", "ü", "a\\b", "a:b", "a*", "+locks", "+writing/a", "a?x=1", "a%2fb", "#",
 		"a.", "a./b", strings.Repeat("a", 256), strings.Repeat("a/", 256) + "a", "c:/a", "~"} {
-		_, _, gerr := s.Get(ctx, key)
-		_, perr := s.PutIfAbsent(ctx, key, nil)
-		_, serr := s.CompareAndSwap(ctx, key, "0123", nil)
 		_, aerr := s.CompareAndSwap(ctx, key, "", nil)
-		for _, err := range []error{gerr, perr, serr, aerr, s.Delete(ctx, key)} {
+		for _, err := range append(callAll(s, key, "0123"), aerr) {
 			if !errors.Is(err, ErrKey) || !errors.Is(CheckKey(key), ErrKey) {
 				t.Errorf("%q: %v", key, err)
 			}
@@ -219,14 +239,8 @@ func (f faulty) List(ctx context.Context, prefix, after string) ([]Info, bool, e
 
 // TestProbeRefuses a store for each thing that it does not do, says which, and leaves nothing in it.
 func TestProbeRefuses(t *testing.T) {
-	inner, err := Open(ctx, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	force := func(key string, data []byte) (string, error) {
-		inner.Delete(ctx, key)
-		return inner.PutIfAbsent(ctx, key, data)
-	}
+	inner := mustOpen(t, t.TempDir())
+	force := func(key string, data []byte) (string, error) { return forced(inner, key, data) }
 	for _, row := range []struct {
 		want string
 		s    faulty
@@ -281,10 +295,7 @@ func TestSizeIsLimited(t *testing.T) {
 		t.Error(err)
 	}
 	root := t.TempDir()
-	d, err := Open(ctx, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := mustOpen(t, root)
 	f, err := os.Create(filepath.Join(root, "a"))
 	if err != nil {
 		t.Fatal(err)

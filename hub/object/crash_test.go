@@ -85,7 +85,7 @@ func contents(t *testing.T, s Store) map[string]string {
 	return all
 }
 
-func mustOpen(t *testing.T, root fsx.Dir) *dirStore {
+func mustOpenDir(t *testing.T, root fsx.Dir) *dirStore {
 	t.Helper()
 	s, err := openDir(root)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestCrashSweep(t *testing.T) {
 		before, after, err := play(disk.Root())
 		disk.StopAt(-1)
 		losses(disk, func(disk *simfs.FS) {
-			s := mustOpen(t, disk.Root())
+			s := mustOpenDir(t, disk.Root())
 			s.sweep()
 			found := contents(t, s)
 			if !maps.Equal(found, before) && !maps.Equal(found, after) {
@@ -174,10 +174,10 @@ func TestSeenIsDurable(t *testing.T) {
 			_, _, err := play(disk.Root())
 			disk.Kill()
 			seen := map[string]bool{}
-			look(mustOpen(t, disk.Root()), seen)
+			look(mustOpenDir(t, disk.Root()), seen)
 			losses(disk, func(disk *simfs.FS) {
 				holds := map[string]bool{}
-				found := contents(t, mustOpen(t, disk.Root()))
+				found := contents(t, mustOpenDir(t, disk.Root()))
 				for _, step := range script {
 					data, ok := found[step.key]
 					holds[step.key], holds["not "+step.key], holds[step.key+"="+data] = ok, !ok, ok
@@ -216,7 +216,7 @@ func TestFaultSweep(t *testing.T) {
 			}
 			disk.Kill()
 			check := func(disk *simfs.FS) {
-				if found := contents(t, mustOpen(t, disk.Root())); !maps.Equal(found, before) && !maps.Equal(found, after) {
+				if found := contents(t, mustOpenDir(t, disk.Root())); !maps.Equal(found, before) && !maps.Equal(found, after) {
 					t.Fatalf("operation %d (%v): found %v, want %v or %v", n, err, found, before, after)
 				}
 			}
@@ -233,7 +233,7 @@ func TestFaultSweep(t *testing.T) {
 // sees may be lost in a power cut.
 func TestNothingAfterAFailedFlush(t *testing.T) {
 	disk := simfs.New()
-	s := mustOpen(t, disk.Root())
+	s := mustOpenDir(t, disk.Root())
 	tag, err := s.PutIfAbsent(ctx, "a", []byte("1"))
 	if err != nil {
 		t.Fatal(err)
@@ -248,11 +248,8 @@ func TestNothingAfterAFailedFlush(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	disk.Inject(nil)
-	_, _, gerr := s.Get(ctx, "a")
-	_, perr := s.PutIfAbsent(ctx, "a", nil)
-	_, serr := s.CompareAndSwap(ctx, "a", tag, nil)
 	_, _, lerr := s.List(ctx, "", "")
-	for i, err := range []error{gerr, perr, serr, lerr, s.Delete(ctx, "a")} {
+	for i, err := range append(callAll(s, "a", tag), lerr) {
 		if !errors.Is(err, syscall.EIO) || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged) {
 			t.Errorf("call %d: %v", i, err)
 		}
@@ -268,7 +265,7 @@ func TestStoppedHolder(t *testing.T) {
 		for stopped := true; stopped; n++ {
 			disk := simfs.New()
 			first, second := disk.NewProcess(), disk.NewProcess()
-			a, b := mustOpen(t, first.Root()), mustOpen(t, second.Root())
+			a, b := mustOpenDir(t, first.Root()), mustOpenDir(t, second.Root())
 			tag, err := a.PutIfAbsent(ctx, "k", []byte("0"))
 			if err != nil {
 				t.Fatal(err)
@@ -302,7 +299,7 @@ func TestStoppedHolder(t *testing.T) {
 				aerr = <-done
 			}
 			disk = disk.Crash(0, simfs.All)
-			got := contents(t, mustOpen(t, disk.Root()))["k"]
+			got := contents(t, mustOpenDir(t, disk.Root()))["k"]
 			switch {
 			case errors.Is(aerr, fs.ErrNotExist) && got == "0" && lost == 0:
 				lost++

@@ -58,11 +58,7 @@ func count(root string) error {
 }
 
 func TestDirectory(t *testing.T) {
-	s, err := Open(ctx, "dir:"+t.TempDir()+"/hub")
-	if err != nil {
-		t.Fatal(err)
-	}
-	conform(t, s)
+	conform(t, mustOpen(t, "dir:"+t.TempDir()+"/hub"))
 }
 
 // remote is a directory on a network file system.
@@ -88,10 +84,7 @@ func TestDirectoryIsRefused(t *testing.T) {
 // followed.
 func TestDirectoryIsPrivate(t *testing.T) {
 	root := t.TempDir() + "/hub"
-	s, err := Open(ctx, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mustOpen(t, root)
 	if _, err := s.PutIfAbsent(ctx, "a/b/c", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +125,7 @@ func TestDirectoryIsPrivate(t *testing.T) {
 
 // TestOneKeyAboveAnother checks that such a key is an error and does no damage.
 func TestOneKeyAboveAnother(t *testing.T) {
-	s, err := Open(ctx, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mustOpen(t, t.TempDir())
 	tag, err := s.PutIfAbsent(ctx, "a/b", []byte("x"))
 	if err != nil {
 		t.Fatal(err)

@@ -63,10 +63,7 @@ func TestProcesses(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s, err := Open(ctx, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mustOpen(t, root)
 	data, _, err := s.Get(ctx, "number")
 	if err != nil {
 		t.Fatal(err)
