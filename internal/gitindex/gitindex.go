@@ -99,14 +99,15 @@ func lists(dir, name string, names []string, same func(a, b string) bool, depth 
 		return false, err
 	}
 	found, understood := false, false
-	for _, size := range []int{20, 32} { // of an object's name: SHA-1, SHA-256
-		ix := index{data: data, hash: size, names: names, same: same}
+	for _, size := range hashSizes {
+		listed := false
+		ix := index{data: data, hash: size, each: func(name []byte, _ int) { listed = listed || matches(name, names, same) }}
 		if ix.parse() != nil {
 			continue
 		}
 		understood = true
-		found = found || ix.found
-		if ix.base == "" || ix.found {
+		found = found || listed
+		if ix.base == "" || listed {
 			continue
 		}
 		if depth > 0 {

@@ -228,14 +228,20 @@ func TestDamagedIndexes(t *testing.T) {
 	}
 }
 
+// listed reports whether an index lists the file with the given names.
+func listed(data []byte, hash int, same func(a, b string) bool, names ...string) (found bool, err error) {
+	ix := index{data: data, hash: hash, each: func(name []byte, _ int) { found = found || matches(name, names, same) }}
+	err = ix.parse()
+	return found, err
+}
+
 // FuzzIndex: no text ends the process.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00aaaaaaaaaaaaaaaaaaaa"))
 	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, size := range []int{20, 32} {
-			ix := index{data: data, hash: size, names: []string{"st", "policy.yaml"}, same: relpath.SameName}
-			ix.parse()
+		for _, size := range hashSizes {
+			listed(data, size, relpath.SameName, "st", "policy.yaml")
 		}
 	})
 }
@@ -298,8 +304,7 @@ func FuzzLinear(f *testing.F) {
 			for _, count := range []uint32{0, uint32(len(text) / 64), 1 << 31} {
 				head := binary.BigEndian.AppendUint32([]byte("DIRC"), version)
 				data := append(binary.BigEndian.AppendUint32(head, count), text...)
-				ix := index{data: data, hash: 20, names: []string{"st", "policy.yaml"}, same: relpath.SameName}
-				ix.parse()
+				listed(data, 20, relpath.SameName, "st", "policy.yaml")
 			}
 		}
 		return 0
@@ -324,12 +329,11 @@ func TestLongNamesOfFormat4(t *testing.T) {
 		}
 		data = append(data, make([]byte, 20)...)
 		compared := 0
-		ix := index{data: data, hash: 20, names: []string{"a", "a", "b"}, same: func(a, b string) bool {
+		found, err := listed(data, 20, func(a, b string) bool {
 			compared += len(a) + len(b)
 			return a == b
-		}}
-		err := ix.parse()
-		testbed.Require(t, err == nil && !ix.found, "%v %v", err, ix.found)
+		}, "a", "a", "b")
+		testbed.Require(t, err == nil && !found, "%v %v", err, found)
 		return compared
 	})
 }

@@ -14,19 +14,17 @@ import (
 
 var errBad = errors.New("the index is not understood")
 
-// index is the text of an index file, of format 2, 3 or 4, and the file that
-// is looked for.
-type index struct {
-	data  []byte
-	hash  int // bytes of an object's name
-	names []string
-	same  func(a, b string) bool
+// hashSizes are the lengths of the name of an object: SHA-1, SHA-256.
+var hashSizes = []int{20, 32}
 
-	found  bool
+// index is the text of an index file, of format 2, 3 or 4.
+type index struct {
+	data []byte
+	hash int                       // bytes of an object's name
+	each func(name []byte, id int) // called for every entry with the place of its object's name
+
 	base   string // the shared index that this one modifies, "" if there is none
 	sparse bool   // there are entries of whole directories
-
-	each func(name []byte, id int) // called for every entry with the place of its object's name; may be nil
 }
 
 const (
@@ -56,11 +54,8 @@ func (ix *index) parse() error {
 		if err != nil {
 			return err
 		}
-		if ix.each != nil {
-			ix.each(name, at+statBytes)
-		}
+		ix.each(name, at+statBytes)
 		at = next
-		ix.found = ix.found || ix.matches(name)
 	}
 	return ix.extensions(at, end)
 }
@@ -157,16 +152,16 @@ func (ix *index) extensions(at, end int) error {
 	return nil
 }
 
-// matches reports whether the entry is the file, or represents a directory in
-// which it is: a submodule, or a directory of a sparse index.
-func (ix *index) matches(entry []byte) bool {
+// matches reports whether an entry is the file with the given names, or represents a
+// directory in which it is: a submodule, or a directory of a sparse index.
+func matches(entry []byte, names []string, same func(a, b string) bool) bool {
 	entry = bytes.TrimSuffix(entry, []byte("/"))
 	if len(entry) == 0 { // of a split index: the name is in the shared one
 		return false
 	}
-	for _, want := range ix.names {
+	for _, want := range names {
 		part, rest, more := bytes.Cut(entry, []byte("/"))
-		if len(part) > maxName || !ix.same(string(part), want) {
+		if len(part) > maxName || !same(string(part), want) {
 			return false
 		}
 		if !more {
@@ -195,9 +190,9 @@ func Read(dir string) (l *Listing, ok bool) {
 	if err != nil {
 		return &Listing{}, errors.Is(err, fs.ErrNotExist)
 	}
-	for _, size := range []int{20, 32} {
+	for _, size := range hashSizes {
 		l := &Listing{data: data, hash: size}
-		ix := index{data: data, hash: size, same: func(a, b string) bool { return false }, each: l.add}
+		ix := index{data: data, hash: size, each: l.add}
 		if ix.parse() != nil || ix.base != "" || ix.sparse {
 			continue
 		}

@@ -3,6 +3,7 @@ package merge
 import (
 	"bytes"
 	"errors"
+	"slices"
 )
 
 // ErrTooMuchWork ends a comparison that would take too long: the texts are
@@ -18,15 +19,7 @@ const (
 
 // Lines cuts a text after each newline. The last line may have none.
 func Lines(text []byte) [][]byte {
-	lines := make([][]byte, 0, bytes.Count(text, []byte{'\n'})+1)
-	for len(text) > 0 {
-		end := bytes.IndexByte(text, '\n') + 1
-		if end == 0 {
-			end = len(text)
-		}
-		lines, text = append(lines, text[:end]), text[end:]
-	}
-	return lines
+	return slices.AppendSeq(make([][]byte, 0, bytes.Count(text, []byte{'\n'})+1), bytes.Lines(text))
 }
 
 // Hunk is lines of one text and what another one has in their place.

@@ -6,6 +6,7 @@ package merge
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/aymanbagabas/go-udiff"
 )
@@ -87,15 +88,7 @@ func write(w *bytes.Buffer, lines [][]byte) {
 }
 
 func equal(o, t *side, ours, theirs [2]int) bool {
-	if ours[1]-ours[0] != theirs[1]-theirs[0] {
-		return false
-	}
-	for i := range ours[1] - ours[0] {
-		if o.lines[ours[0]+i] != t.lines[theirs[0]+i] {
-			return false
-		}
-	}
-	return true
+	return slices.Equal(o.lines[ours[0]:ours[1]], t.lines[theirs[0]:theirs[1]])
 }
 
 // region is a part of the three texts that at least their side has changed.

@@ -78,28 +78,17 @@ func Portable(name string) bool {
 		}
 	}
 	stem, _, _ := strings.Cut(name, ".")
-	switch s := strings.ToUpper(strings.TrimRight(stem, " ")); s {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
-		return false
-	default:
-		for _, dev := range [...]string{"COM", "LPT"} {
-			if rest, ok := strings.CutPrefix(s, dev); ok && isDeviceNumber(rest) {
-				return false
-			}
-		}
-	}
-	return true
+	stem = strings.ToUpper(strings.TrimRight(stem, " "))
+	number := strings.TrimPrefix(strings.TrimPrefix(stem, "COM"), "LPT")
+	return !slices.Contains(devices, stem) && (len(stem)-len(number) != len("COM") || !slices.Contains(portNumbers, number))
 }
 
-// isDeviceNumber reports whether s is one of the digits Windows numbers its
-// serial and parallel ports with, the superscript ones among them.
-func isDeviceNumber(s string) bool {
-	switch s {
-	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
-		return true
-	}
-	return false
-}
+var (
+	devices = []string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}
+	// portNumbers are the digits Windows numbers its serial and parallel ports with,
+	// the superscript ones among them.
+	portNumbers = strings.Split("0123456789¹²³", "")
+)
 
 // SameName reports whether some file system takes the two names for one.
 func SameName(a, b string) bool { return Fold(a) == Fold(b) }

@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Passwords that a command takes as an argument, and those of statements.
 var rulesCommand = []rule{
@@ -26,16 +29,11 @@ var commands = []command{
 	{"openssl", " -passin pass:", false}, {"openssl", " -passout pass:", false}, {"openssl", " -pass pass:", false}, {"kinit", " --password=", false},
 }
 
-func commandWords() []string {
-	seen := map[string]bool{}
-	var words []string
+func commandWords() (words []string) {
 	for _, c := range commands {
-		if !seen[c.word] {
-			seen[c.word] = true
-			words = append(words, c.word)
-		}
+		words = append(words, c.word)
 	}
-	return words
+	return slices.Compact(words) // the options of a command are listed together
 }
 
 // commandLine bounds how far after a command its option is looked for.
