@@ -438,9 +438,7 @@ func TestChunksOfFourProcesses(t *testing.T) {
 		cmds, outs = append(cmds, cmd), append(outs, out)
 	}
 	for i, cmd := range cmds {
-		if err := cmd.Wait(); err != nil {
-			t.Fatalf("child %d: %v\n%s", i, err, outs[i].text.String())
-		}
+		noErr(t, cmd.Wait(), outs[i].text.String())
 	}
 	s := open(t, dir, nil)
 	st := chunkStatus(t, s, "shared")

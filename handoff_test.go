@@ -377,31 +377,24 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 		return false
 	}
 	next("one")
-	if out := next("two"); out.ArchivedPath == "" || !warned(out) {
-		t.Errorf("an unread handoff was not archived: %+v", out)
-	}
+	out := next("two")
+	expect(t, out.ArchivedPath != "" && warned(out), "an unread handoff was not archived: %+v", out)
 	takeOver(t, s, handoff.ReadRequest{}) // looking is not reading
-	if out := next("three"); out.ArchivedPath == "" {
-		t.Errorf("%+v", out)
-	}
+	out = next("three")
+	expect(t, out.ArchivedPath != "", "%+v", out)
 	r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
 	expect(t, len(r.ReadBy) == 1 && r.ReadBy[0].Name == "me" && r.Receipt != nil && r.JournalID != "", "%+v", r)
-	if out := next("four"); out.ArchivedPath != "" || warned(out) {
-		t.Errorf("one that was read was archived: %+v", out)
-	}
+	out = next("four")
+	expect(t, out.ArchivedPath == "" && !warned(out), "one that was read was archived: %+v", out)
 	takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("---\ntask_id: human\n---\nchanged since\n"), 0o644)
-	if out := next("five"); !strings.Contains(out.ArchivedPath, "/human-") {
-		t.Errorf("what a human wrote was not archived: %+v", out)
-	}
+	testbed.Contains(t, next("five").ArchivedPath, "/human-")
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("no handoff at all"), 0o644)
-	if out := next("six"); !strings.Contains(out.ArchivedPath, "/unnamed-") {
-		t.Errorf("%+v", out)
-	}
+	testbed.Contains(t, next("six").ArchivedPath, "/unnamed-")
 	// A large file goes to the archive in constant memory.
 	large := strings.Repeat("0123456789abcdef", 400<<10)
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(large), 0o644)
-	out := next("seven")
+	out = next("seven")
 	got := archivesIn(t, dir)[filepath.Base(out.ArchivedPath)]
 	expect(t, got == large, "%d bytes in the archive", len(got))
 	check(t, s, true)
@@ -465,9 +458,7 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	expect(t, len(r.ReadBy) == 1, "%+v", r.ReadBy)
 	kept, _ := filepath.Glob(statePath(dir, "quarantine", "handoff_read.json.*"))
 	mustEqual(t, len(kept), 1)
-	if data, _ := os.ReadFile(kept[0]); string(data) != `{"handoffs": [{` {
-		t.Errorf("%q", data)
-	}
+	testbed.Holds(t, kept[0], `{"handoffs": [{`)
 
 	archives := takeOver(t, s, handoff.ReadRequest{}).Archives
 	victim := filepath.Join(dir, filepath.FromSlash(archives[1]))
@@ -978,9 +969,7 @@ func TestHandoffDriftIsReported(t *testing.T) {
 	good := handoff.WriteRequest{Envelope: anEnvelope("t", func(e *handoff.Envelope) { e.LastGoodState = state[:2] }), Strict: true}
 	out := handOff(t, s, good)
 	expect(t, len(out.DriftWarnings) == 0, "%+v", out.DriftWarnings)
-	if out := takeOver(t, s, handoff.ReadRequest{Strict: true}); len(out.DriftWarnings) != 0 {
-		t.Errorf("%+v", out.DriftWarnings)
-	}
+	length(t, takeOver(t, s, handoff.ReadRequest{Strict: true}).DriftWarnings, 0)
 }
 
 func TestHandoffTakesStateFromTheJournal(t *testing.T) {

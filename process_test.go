@@ -444,9 +444,7 @@ func TestCreateRaceAcrossProcesses(t *testing.T) {
 	}
 	won := 0
 	for i := range cmds {
-		if err := cmds[i].Wait(); err != nil {
-			t.Errorf("child %d: %v %v", i, err, outs[i].lines())
-		}
+		noErr(t, cmds[i].Wait(), "child ", i)
 		won += len(outs[i].lines())
 	}
 	equal(t, won, 1, "winners")

@@ -432,9 +432,7 @@ func TestCloseUnderAStream(t *testing.T) {
 	w.Close()
 	err := <-done
 	expect(t, errors.Is(err, rw.ErrStoreClosed) && rw.AsError("", err).Effect == rw.EffectNone, "%v", err)
-	if err := s.Close(background); err != nil { // waits for the first one
-		t.Error(err)
-	}
+	noErr(t, s.Close(background)) // waits for the first one
 	left := must(os.ReadDir(filepath.Join(dir, rw.StateDirName, "staging")))(t)
 	for _, e := range left {
 		if info, err := e.Info(); err == nil && info.Size() > 0 {

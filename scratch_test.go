@@ -111,9 +111,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 				expect(t, err == nil && got.Entry.SHA256.String() == c.sha && got.Entry.Label == c.label && got.AliasCount == c.alias &&
 					got.BinExists, "%+v: %+v %v", c.req, got, err)
 			}
-			if err := s.Sync(background); err != nil { // background settling changes files, too
-				t.Fatal(err)
-			}
+			noErr(t, s.Sync(background)) // background settling changes files, too
 			refusedState(t, dir, "both must hold", rw.ErrNotFound, calling(s.ScratchRef, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"}))
 			gotBack(t, s, strings.ToUpper(a.SHA256.String()), text)
 			l := listed(t, s)
@@ -508,15 +506,11 @@ func TestScratchOfPython(t *testing.T) {
 	l := listed(t, s)
 	expect(t, l.Count == 1 && l.Malformed == 1 && l.Entries[0].Label == "old" && l.Entries[0].Bytes == int64(len(text)) &&
 		l.Entries[0].TS.String() == "", "%+v", l)
-	if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "new"}); !r.Deduped {
-		t.Errorf("%+v", r)
-	}
+	expect(t, keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "new"}).Deduped, "it is kept twice")
 	r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "old"})
 	expect(t, err == nil && r.AliasCount == 1, "%+v %v", r, err)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("else"), Label: "else"})
-	if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "else"}); err != nil { // rewrites the index
-		t.Error(err)
-	}
+	must(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "else"}))(t) // rewrites the index
 	data, _ := os.ReadFile(statePath(dir, "scratch", "index.jsonl"))
 	expect(t, strings.HasPrefix(string(data), line+"\n") && !bytes.Contains(data, []byte("\n{\"sha256\":\"\n")), "%s", data)
 	gotBack(t, s, hash(text), text)

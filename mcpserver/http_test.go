@@ -247,9 +247,7 @@ func messages(t testing.TB, res *http.Response, body string) []rpc {
 	var list []rpc
 	for _, line := range lines {
 		var m rpc
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("not a message: %q in %d %q", line, res.StatusCode, body)
-		}
+		noErr(t, json.Unmarshal([]byte(line), &m), body)
 		list = append(list, m)
 	}
 	return list
