@@ -85,7 +85,7 @@ func (c *Commit) flushStaged() error {
 		lent, isLent := m.Prev.File.(*reopened)
 		switch {
 		case unflushed && isLent:
-			if err := lent.change(func(fsx.File) error { return nil }); err != nil {
+			if err := lent.touch(); err != nil {
 				return err
 			}
 		case unflushed && !m.Prev.Link():

@@ -206,16 +206,16 @@ func (h *handles) close(list []*reopened, room bool) {
 }
 
 // use calls fn with the open file.
-func (r *reopened) use(fn func(f fsx.File) error) error {
+func use[T any](r *reopened, fn func(f fsx.File) (T, error)) (result T, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
-		return fs.ErrClosed
+		return result, fs.ErrClosed
 	}
 	if r.file == nil {
 		f, err := r.find()
 		if err != nil {
-			return err
+			return result, err
 		}
 		r.file = f
 		r.of.opened(r)
@@ -224,11 +224,17 @@ func (r *reopened) use(fn func(f fsx.File) error) error {
 }
 
 // change is use for operations after which the file must be flushed.
-func (r *reopened) change(fn func(f fsx.File) error) error {
-	return r.use(func(f fsx.File) error {
+func change[T any](r *reopened, fn func(f fsx.File) (T, error)) (T, error) {
+	return use(r, func(f fsx.File) (T, error) {
 		r.dirty = true
 		return fn(f)
 	})
+}
+
+// changed is change without a result.
+func (r *reopened) changed(fn func(f fsx.File) error) error {
+	_, err := change(r, func(f fsx.File) (none struct{}, err error) { return none, fn(f) })
+	return err
 }
 
 func (r *reopened) Close() error {
@@ -249,117 +255,88 @@ func (r *reopened) Close() error {
 	return err
 }
 
-func (r *reopened) Read(b []byte) (n int, err error) {
-	err = r.use(func(f fsx.File) error {
-		n, err = f.ReadAt(b, r.pos)
+func (r *reopened) Read(b []byte) (int, error) {
+	return use(r, func(f fsx.File) (int, error) {
+		n, err := f.ReadAt(b, r.pos)
 		r.pos += int64(n)
-		return err
+		return n, err
 	})
-	return n, err
 }
 
-func (r *reopened) ReadAt(b []byte, off int64) (n int, err error) {
-	err = r.use(func(f fsx.File) error {
-		n, err = f.ReadAt(b, off)
-		return err
-	})
-	return n, err
+func (r *reopened) ReadAt(b []byte, off int64) (int, error) {
+	return use(r, func(f fsx.File) (int, error) { return f.ReadAt(b, off) })
 }
 
-func (r *reopened) Write(b []byte) (n int, err error) {
-	err = r.change(func(f fsx.File) error {
-		n, err = f.WriteAt(b, r.pos)
+func (r *reopened) Write(b []byte) (int, error) {
+	return change(r, func(f fsx.File) (int, error) {
+		n, err := f.WriteAt(b, r.pos)
 		r.pos += int64(n)
-		return err
+		return n, err
 	})
-	return n, err
 }
 
-func (r *reopened) WriteAt(b []byte, off int64) (n int, err error) {
-	err = r.change(func(f fsx.File) error {
-		n, err = f.WriteAt(b, off)
-		return err
-	})
-	return n, err
+func (r *reopened) WriteAt(b []byte, off int64) (int, error) {
+	return change(r, func(f fsx.File) (int, error) { return f.WriteAt(b, off) })
 }
 
-func (r *reopened) Append(b []byte) (off int64, err error) {
-	err = r.change(func(f fsx.File) error {
-		off, err = f.Append(b)
-		return err
-	})
-	return off, err
+func (r *reopened) Append(b []byte) (int64, error) {
+	return change(r, func(f fsx.File) (int64, error) { return f.Append(b) })
 }
 
-func (r *reopened) Stat() (st fsx.Stat, err error) {
-	err = r.use(func(f fsx.File) error {
-		st, err = f.Stat()
-		return err
-	})
-	return st, err
-}
+func (r *reopened) Stat() (fsx.Stat, error) { return use(r, fsx.File.Stat) }
 
 // Sync marks the file to be flushed with the others.
 func (r *reopened) Sync() error {
-	if err := r.change(func(fsx.File) error { return nil }); err != nil {
+	if err := r.touch(); err != nil {
 		return err
 	}
 	return r.of.flush()
 }
 
+// touch has the file flushed with the others.
+func (r *reopened) touch() error { return r.changed(func(fsx.File) error { return nil }) }
+
 func (r *reopened) Datasync() error { return r.Sync() }
 
 func (r *reopened) Truncate(size int64) error {
-	return r.change(func(f fsx.File) error { return f.Truncate(size) })
+	return r.changed(func(f fsx.File) error { return f.Truncate(size) })
 }
 
 func (r *reopened) Chmod(mode uint32) error {
-	return r.change(func(f fsx.File) error { return f.Chmod(mode) })
+	return r.changed(func(f fsx.File) error { return f.Chmod(mode) })
 }
 
 func (r *reopened) Chown(uid, gid int) error {
-	return r.change(func(f fsx.File) error { return f.Chown(uid, gid) })
+	return r.changed(func(f fsx.File) error { return f.Chown(uid, gid) })
 }
 
-func (r *reopened) Xattrs() (attrs map[string][]byte, err error) {
-	err = r.use(func(f fsx.File) error {
-		attrs, err = f.Xattrs()
-		return err
-	})
-	return attrs, err
-}
+func (r *reopened) Xattrs() (map[string][]byte, error) { return use(r, fsx.File.Xattrs) }
 
 func (r *reopened) SetXattr(name string, value []byte) error {
-	return r.change(func(f fsx.File) error { return f.SetXattr(name, value) })
+	return r.changed(func(f fsx.File) error { return f.SetXattr(name, value) })
 }
 
-func (r *reopened) Unshared() (is bool) {
-	r.use(func(f fsx.File) error {
-		is = f.Unshared()
-		return nil
-	})
+func (r *reopened) Unshared() bool {
+	is, _ := use(r, func(f fsx.File) (bool, error) { return f.Unshared(), nil })
 	return is
 }
 
-func (r *reopened) InUse() (is bool) {
-	r.use(func(f fsx.File) error {
-		is = f.InUse()
-		return nil
-	})
+func (r *reopened) InUse() bool {
+	is, _ := use(r, func(f fsx.File) (bool, error) { return f.InUse(), nil })
 	return is
 }
 
 func (r *reopened) WriteOut() {} // the flush of all does
 
 func (r *reopened) Forget() {
-	r.use(func(f fsx.File) error {
+	use(r, func(f fsx.File) (none struct{}, _ error) {
 		f.Forget()
-		return nil
+		return none, nil
 	})
 }
 
 func (r *reopened) Clone(src fsx.File) error {
-	return r.change(func(f fsx.File) error { return f.Clone(src) })
+	return r.changed(func(f fsx.File) error { return f.Clone(src) })
 }
 
 func (r *reopened) TryLock(off, n int64, exclusive bool) (bool, error) {
