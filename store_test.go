@@ -168,32 +168,6 @@ func fileIs(t *testing.T, dir, path, want string) {
 	mustEqual(t, string(got), want, path, " holds")
 }
 
-func TestWriteReadJournal(t *testing.T) {
-	for _, level := range allLevels {
-		t.Run(string(level), func(t *testing.T) {
-			s, dir := opened(t, &rw.Options{Sync: level})
-			a := write(t, s, "a/b/c.txt", "one\n", rw.ModeCreate)
-			fileIs(t, dir, "a/b/c.txt", "one\n")
-			b := write(t, s, "a/b/c.txt", "two\n", rw.ModeOverwrite)
-			equal(t, b.Receipt.PrevSHA256, a.SHA256, "prev")
-			c := write(t, s, "a/b/c.txt", "three\n", rw.ModeAppend)
-			fileIs(t, dir, "a/b/c.txt", "two\nthree\n")
-			got, err := s.Read(context.Background(), rw.ReadRequest{Path: "a/b/c.txt"})
-			require(t, err == nil && got.SHA256 == c.SHA256 && string(got.Content) == "two\nthree\n", "read %+v %v", got, err)
-			tail := must(s.JournalTail(context.Background(), rw.JournalTailRequest{}))(t)
-			var ops []string
-			for _, e := range tail.Entries {
-				ops = append(ops, e.Op)
-			}
-			equal(t, strings.Join(ops, " "), "create overwrite append", "tail: ", ops)
-			equal(t, write(t, s, "a/b/c.txt", "two\nthree\n", rw.ModeOverwrite).Status, rw.StatusUnchanged, "status")
-			fails(s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a/b/c.txt", Content: []byte("x")}))(t, rw.ErrFileAlreadyExists, "create over existing")
-			noErr(t, s.Sync(context.Background()))
-			check(t, s, true)
-		})
-	}
-}
-
 // TestCloseThatTimedOut: Close does not wait for a call longer than its context
 // lasts; when the call ends, the locks of the store are released.
 func TestCloseThatTimedOut(t *testing.T) {

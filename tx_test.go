@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,55 +24,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
-
-// TestCrossingTransactionsDoNotDeadlock: two stores, transactions over the same
-// files in other orders; the sum of the accounts never changes.
-func TestCrossingTransactionsDoNotDeadlock(t *testing.T) {
-	dir := workspace(t)
-	opts := &rw.Options{Sync: rw.SyncOff}
-	stores := []*rw.Store{open(t, dir, opts), open(t, dir, opts)}
-	const accounts = 4
-	for i := range accounts {
-		write(t, stores[0], fmt.Sprintf("acc%d", i), "100", rw.ModeCreate)
-	}
-	var wg sync.WaitGroup
-	for w := range 6 {
-		wg.Go(func() {
-			s, rng := stores[w%2], rand.New(rand.NewPCG(uint64(w), 1))
-			for range 25 {
-				from, to := rng.IntN(accounts), rng.IntN(accounts)
-				if from == to {
-					continue
-				}
-				var ops []rw.TxOp
-				ok := true
-				for _, step := range []struct{ acc, by int }{{from, -1}, {to, 1}} {
-					path := fmt.Sprintf("acc%d", step.acc)
-					r, err := s.Read(background, rw.ReadRequest{Path: path})
-					if err != nil {
-						ok = false
-						break
-					}
-					n := 0
-					fmt.Sscan(string(r.Content), &n)
-					ops = append(ops, rw.TxOp{Op: "write", Path: path, Content: []byte(fmt.Sprint(n + step.by)), Mode: rw.ModeOverwrite, Expect: rw.Exactly(r.SHA256)})
-				}
-				_, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{Caller: fmt.Sprint(w, rng.Uint64())}})
-				expect(t, !ok || err == nil || errors.Is(err, rw.ErrHashMismatch) || errors.Is(err, rw.ErrChangedDuringWrite), "%v", err)
-			}
-		})
-	}
-	wg.Wait()
-	sum := 0
-	for i := range accounts {
-		n := 0
-		data, _ := os.ReadFile(filepath.Join(dir, fmt.Sprintf("acc%d", i)))
-		fmt.Sscan(string(data), &n)
-		sum += n
-	}
-	equal(t, sum, 100*accounts, "the sum")
-	check(t, stores[0], true)
-}
 
 const strangersText = "a stranger's work of an afternoon\n"
 
