@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -279,10 +280,10 @@ func TestCompactRefusals(t *testing.T) {
 // TestCompactSweep kills Compact everywhere and makes every operation fail.
 func TestCompactSweep(t *testing.T) {
 	upkeepSweep{
-		name: "compact", sim: rw.Sim{Segment: 2500},
+		step: 3, name: "compact", sim: rw.Sim{Segment: 2500},
 		before: func(t *testing.T, s *rw.Store) { manyRows(t, s, 4) },
-		run: func(s *rw.Store) error {
-			return errorOf(s.Admin().Compact(background, admin.CompactRequest{KeepRows: none()}))
+		run: func(ctx context.Context, s *rw.Store) error {
+			return errorOf(s.Admin().Compact(ctx, admin.CompactRequest{KeepRows: none()}))
 		},
 		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, manyPaths...) },
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
@@ -290,5 +291,5 @@ func TestCompactSweep(t *testing.T) {
 				t.Errorf("live %v, parked %v", live, parked)
 			}
 		},
-	}.sweeps(t, 3)
+	}.sweeps(t)
 }

@@ -3,6 +3,7 @@ package resilientwrite_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -453,7 +454,7 @@ func TestEraseSweep(t *testing.T) {
 	t.Parallel()
 	secret := leaked()
 	upkeepSweep{
-		name: "erase", sim: rw.Sim{Segment: 4000},
+		step: 61, name: "erase", sim: rw.Sim{Segment: 4000},
 		before: func(t *testing.T, s *rw.Store) {
 			spread(t, s, secret)
 			compact(t, s, admin.CompactRequest{KeepRows: none()})
@@ -461,8 +462,8 @@ func TestEraseSweep(t *testing.T) {
 			addSecret(t, s, "added.txt", secret)
 		},
 		disk: func(fs *simfs.FS) { strangers(fs, secret) },
-		run: func(s *rw.Store) error {
-			return errorOf(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
+		run: func(ctx context.Context, s *rw.Store) error {
+			return errorOf(s.Admin().Erase(ctx, admin.EraseRequest{Secret: []byte(secret)}))
 		},
 		same: func(t *testing.T, s *rw.Store) string {
 			all := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
@@ -475,7 +476,7 @@ func TestEraseSweep(t *testing.T) {
 			return text
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { nowhere(t, fs.Tree(), secret) },
-	}.sweeps(t, 61)
+	}.sweeps(t)
 }
 
 // addSecret makes a file by adding to it, the secret between other lines, and then cleans it.

@@ -3,6 +3,7 @@ package resilientwrite_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -288,10 +289,10 @@ func TestImportSweep(t *testing.T) {
 	_, old := richStore(t)
 	data := exported(t, old)
 	upkeepSweep{
-		name: "import", sim: rw.Sim{Segment: 3000},
+		step: 2, name: "import", sim: rw.Sim{Segment: 3000},
 		before: func(t *testing.T, s *rw.Store) {},
-		run: func(s *rw.Store) error {
-			return errorOf(s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data)}))
+		run: func(ctx context.Context, s *rw.Store) error {
+			return errorOf(s.Admin().Import(ctx, admin.ImportRequest{R: bytes.NewReader(data)}))
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
 			h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100})
@@ -299,5 +300,5 @@ func TestImportSweep(t *testing.T) {
 			r := importInto(t, s, data)
 			expect(t, r.Imported == 0 && r.Status == rw.StatusUnchanged, "%+v", r)
 		},
-	}.sweeps(t, 2)
+	}.sweeps(t)
 }

@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -261,7 +262,7 @@ func TestRepairRefusals(t *testing.T) {
 func TestRepairSweep(t *testing.T) {
 	t.Parallel()
 	upkeepSweep{
-		name: "repair", sim: rw.Sim{Segment: 2500}, damage: true,
+		step: 11, name: "repair", sim: rw.Sim{Segment: 2500}, damage: true,
 		before: func(t *testing.T, s *rw.Store) {
 			manyRows(t, s, 3)
 			must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("kept apart")}))(t)
@@ -283,8 +284,8 @@ func TestRepairSweep(t *testing.T) {
 			fs.WriteFile(state+"chunks/up/manifest.json", []byte("damage"), 0o600)
 			fs.WriteFile(state+"budgets.json", []byte("damage"), 0o600)
 		},
-		run: func(s *rw.Store) error {
-			r, err := s.Admin().Repair(background, admin.RepairRequest{})
+		run: func(ctx context.Context, s *rw.Store) error {
+			r, err := s.Admin().Repair(ctx, admin.RepairRequest{})
 			if err == nil && !r.Clean {
 				err = fmt.Errorf("left %+v", r.Left)
 			}
@@ -294,5 +295,5 @@ func TestRepairSweep(t *testing.T) {
 			allHistory(t, s, manyPaths...)
 			equal(t, must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}))(t).NextIndex, 2)
 		},
-	}.sweeps(t, 11)
+	}.sweeps(t)
 }

@@ -34,7 +34,8 @@ type upkeepSweep struct {
 	sim    rw.Sim
 	before func(*testing.T, *rw.Store)
 	disk   func(*simfs.FS) // what happens to the disk before the call
-	run    func(*rw.Store) error
+	run    func(context.Context, *rw.Store) error
+	step   int                                       // of short runs
 	rows   bool                                      // it makes commits, whose rows stay when they are refused or rolled back
 	damage bool                                      // Check need not be clean before the call has ended well
 	then   func(*testing.T, *rw.Store, *simfs.FS)    // holds at any time
@@ -90,7 +91,7 @@ func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, wa
 	if ended {
 		c.after(t, s, disk)
 	}
-	noErr(t, c.run(s), "again")
+	noErr(t, c.run(background, s), "again")
 	check(t, s, true)
 	mustEqual(t, c.view(t, s), want, "calling again changed")
 	c.after(t, s, disk)
@@ -106,7 +107,7 @@ func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 	step = stride(step)
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t, level)
-		_, err := killed(t, fs, n, func() error { return c.run(s) })
+		_, err := killed(t, fs, n, func() error { return c.run(background, s) })
 		for i, disk := range theDisks(fs, level, 20, n) {
 			c.settle(t, disk, level, want, err == nil, fmt.Sprintf("operation %d, disk %d", n, i))
 			if t.Failed() {
@@ -121,21 +122,21 @@ func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 
 // faults makes every operation fail once, done and not done. The reported effect must
 // be true, and the call must work when it is made again.
-func (c upkeepSweep) faults(t *testing.T, step int) {
+func (c upkeepSweep) faults(t *testing.T) {
 	_, s := c.prepare(t, rw.SyncFull)
 	want := c.view(t, s)
-	step = stride(step)
+	step := stride(c.step)
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for i := phase(step); ; i += step {
 			fs, s := c.prepare(t, rw.SyncFull)
 			old := c.tree(fs)
-			hit, err := failing(t, fs, i, errno, errno == syscall.ENOSPC, func() error { return c.run(s) })
+			hit, err := failing(t, fs, i, errno, errno == syscall.ENOSPC, func() error { return c.run(background, s) })
 			if err != nil && rw.AsError("", err).Effect == rw.EffectNone {
 				mustEqual(t, c.tree(fs), old, hit, ": effect none, but the disk changed")
 			}
 			disk := fs.Crash(uint64(i), simfs.Some)
 			if err != nil { // the same store, without opening it again
-				again := c.run(s)
+				again := c.run(background, s)
 				require(t, again == nil || errors.Is(again, rw.ErrStorePoisoned), "%s: %v; again: %v (%v)", hit, err, again, errors.Unwrap(again))
 			}
 			s.Close(background)
@@ -180,16 +181,16 @@ func (c upkeepSweep) tree(fs *simfs.FS) string {
 }
 
 // sweeps runs the crash sweep at both durable levels and the fault sweep.
-func (c upkeepSweep) sweeps(t *testing.T, step int) {
+func (c upkeepSweep) sweeps(t *testing.T) {
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncOff} {
 		t.Run(c.name+"/crash/"+string(level), func(t *testing.T) {
 			t.Parallel()
-			c.crashes(t, level, step)
+			c.crashes(t, level, c.step)
 		})
 	}
 	t.Run(c.name+"/fault", func(t *testing.T) {
 		t.Parallel()
-		c.faults(t, step)
+		c.faults(t)
 	})
 }
 
@@ -274,30 +275,19 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 	noErr(t, <-slow)
 }
 
-// operatorCall is a call of the operator that is interrupted at every operation, also
-// by its caller. The plain forms of Compact, Erase, Repair and Import are swept in
-// their own tests; these are the forms with other code paths.
-type operatorCall struct {
-	upkeepSweep
-	call func(context.Context, *rw.Store) error
-	step int // of short runs
-}
-
-func operatorCalls(t *testing.T) []operatorCall {
-	calls := []operatorCall{compactExpired(), eraseByHash(), repairAcknowledged(), importBesideRows(t)}
-	for i := range calls {
-		c := &calls[i]
-		c.run = func(s *rw.Store) error { return c.call(background, s) }
-	}
-	return calls
+// operatorCalls are calls that are also interrupted by their caller. The plain forms of
+// Compact, Erase, Repair and Import are swept in their own tests; these are the forms
+// with other code paths.
+func operatorCalls(t *testing.T) []upkeepSweep {
+	return []upkeepSweep{compactExpired(), eraseByHash(), repairAcknowledged(), importBesideRows(t)}
 }
 
 // compactExpired removes something of every kind, and versions over a limit,
 // but never the newest prior version of a path.
-func compactExpired() operatorCall {
+func compactExpired() upkeepSweep {
 	later := time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)
-	return operatorCall{step: 29, upkeepSweep: upkeepSweep{
-		name: "compact_expired", sim: rw.Sim{Segment: 2500}, rows: true,
+	return upkeepSweep{
+		step: 29, name: "compact_expired", sim: rw.Sim{Segment: 2500}, rows: true,
 		before: func(t *testing.T, s *rw.Store) {
 			t.Helper()
 			manyRows(t, s, 3)
@@ -331,17 +321,18 @@ func compactExpired() operatorCall {
 			// A power failure may restore a version over a limit: its removal is not
 			// flushed, and the next call removes it again.
 		},
-	}, call: func(ctx context.Context, s *rw.Store) error {
-		s.SetNow(later)
-		return errorOf(s.Admin().Compact(ctx, admin.CompactRequest{KeepRows: none()}))
-	}}
+		run: func(ctx context.Context, s *rw.Store) error {
+			s.SetNow(later)
+			return errorOf(s.Admin().Compact(ctx, admin.CompactRequest{KeepRows: none()}))
+		},
+	}
 }
 
 // eraseByHash erases a whole content wherever it is.
-func eraseByHash() operatorCall {
+func eraseByHash() upkeepSweep {
 	const leak = "the whole of this must go"
-	return operatorCall{step: 5, upkeepSweep: upkeepSweep{
-		name: "erase_by_hash", sim: rw.Sim{Segment: 2500},
+	return upkeepSweep{
+		step: 5, name: "erase_by_hash", sim: rw.Sim{Segment: 2500},
 		before: func(t *testing.T, s *rw.Store) {
 			t.Helper()
 			write(t, s, "a.txt", leak, rw.ModeCreate)
@@ -357,15 +348,16 @@ func eraseByHash() operatorCall {
 				expect(t, !strings.Contains(content, leak), "%s still holds it", p)
 			}
 		},
-	}, call: func(ctx context.Context, s *rw.Store) error {
-		return errorOf(s.Admin().Erase(ctx, admin.EraseRequest{SHA256: digest(hash(leak))}))
-	}}
+		run: func(ctx context.Context, s *rw.Store) error {
+			return errorOf(s.Admin().Erase(ctx, admin.EraseRequest{SHA256: digest(hash(leak))}))
+		},
+	}
 }
 
 // repairAcknowledged accepts that rows are gone, and mends the rest.
-func repairAcknowledged() operatorCall {
-	return operatorCall{step: 5, upkeepSweep: upkeepSweep{
-		name: "repair_acknowledged", sim: rw.Sim{Segment: 2500}, damage: true,
+func repairAcknowledged() upkeepSweep {
+	return upkeepSweep{
+		step: 5, name: "repair_acknowledged", sim: rw.Sim{Segment: 2500}, damage: true,
 		before: func(t *testing.T, s *rw.Store) { t.Helper(); manyRows(t, s, 3) },
 		disk: func(fs *simfs.FS) {
 			name := rw.StateDirName + "/journal/" + simFiles(fs, "journal")[0]
@@ -375,21 +367,22 @@ func repairAcknowledged() operatorCall {
 			fs.WriteFile(rw.StateDirName+"/budgets.json", []byte("damage"), 0o600)
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { allHistory(t, s, manyPaths...) },
-	}, call: func(ctx context.Context, s *rw.Store) error {
-		r, err := s.Admin().Repair(ctx, admin.RepairRequest{Acknowledge: "a row was cut out by hand"})
-		if err == nil && !r.Clean {
-			err = fmt.Errorf("left %+v", r.Left)
-		}
-		return err
-	}}
+		run: func(ctx context.Context, s *rw.Store) error {
+			r, err := s.Admin().Repair(ctx, admin.RepairRequest{Acknowledge: "a row was cut out by hand"})
+			if err == nil && !r.Clean {
+				err = fmt.Errorf("left %+v", r.Left)
+			}
+			return err
+		},
+	}
 }
 
 // importBesideRows takes rows over into a store that has its own.
-func importBesideRows(t *testing.T) operatorCall {
+func importBesideRows(t *testing.T) upkeepSweep {
 	_, old := richStore(t)
 	data := exported(t, old)
-	return operatorCall{step: 5, upkeepSweep: upkeepSweep{
-		name: "import_beside_rows", sim: rw.Sim{Segment: 3000},
+	return upkeepSweep{
+		step: 5, name: "import_beside_rows", sim: rw.Sim{Segment: 3000},
 		before: func(t *testing.T, s *rw.Store) {
 			t.Helper()
 			write(t, s, "a.txt", "mine", rw.ModeCreate) // the export knows this path
@@ -401,16 +394,17 @@ func importBesideRows(t *testing.T) operatorCall {
 			h := must(s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100}))(t)
 			expect(t, len(h.Versions) == 6, "%+v", h)
 		},
-	}, call: func(ctx context.Context, s *rw.Store) error {
-		return errorOf(s.Admin().Import(ctx, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}))
-	}}
+		run: func(ctx context.Context, s *rw.Store) error {
+			return errorOf(s.Admin().Import(ctx, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}))
+		},
+	}
 }
 
 // TestOperatorCallsSweep kills each of them everywhere, at every level, and
 // makes every operation fail.
 func TestOperatorCallsSweep(t *testing.T) {
 	for _, c := range operatorCalls(t) {
-		c.sweeps(t, c.step)
+		c.sweeps(t)
 		t.Run(c.name+"/crash/journal", func(t *testing.T) {
 			t.Parallel()
 			c.crashes(t, rw.SyncJournal, 2*c.step+1)
@@ -424,7 +418,6 @@ func TestOperatorCallsSweep(t *testing.T) {
 func TestImportRollsBackOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	c := importBesideRows(t)
-	c.run = func(s *rw.Store) error { return c.call(background, s) }
 	fs, s := c.prepare(t, rw.SyncFull)
 	want, torn := c.view(t, s), 0
 	base, flush := fs.Muts(), -1
@@ -434,12 +427,12 @@ func TestImportRollsBackOnlyItsOwn(t *testing.T) {
 		}
 		return simfs.Fault{}
 	})
-	err := c.run(s)
+	err := c.run(background, s)
 	require(t, err == nil && flush >= 0, "%v %v", err, flush)
 	for seed := range uint64(40) {
 		fs, s := c.prepare(t, rw.SyncFull)
 		fs.StopAt(flush)
-		c.run(s)
+		c.run(background, s)
 		fs.StopAt(-1)
 		disk := fs.Crash(seed, simfs.Some)
 		c.settle(t, disk, rw.SyncFull, want, false, fmt.Sprintf("seed %d", seed))
@@ -474,7 +467,7 @@ func TestOperatorCallsCanceledAnywhere(t *testing.T) {
 	}
 }
 
-func (c operatorCall) cancels(t *testing.T) {
+func (c upkeepSweep) cancels(t *testing.T) {
 	step := stride(c.step)
 	gaveUp := 0
 	for n := 0; ; n += step {
@@ -489,7 +482,7 @@ func (c operatorCall) cancels(t *testing.T) {
 			}
 			return simfs.Fault{}
 		})
-		err := c.call(ctx, s)
+		err := c.run(ctx, s)
 		fs.Inject(nil)
 		cancel()
 		if err != nil {
@@ -503,7 +496,7 @@ func (c operatorCall) cancels(t *testing.T) {
 			check(t, s, true)
 		}
 		length(t, must(s.Unfinished())(t), 0, hit, ": left in staging: ", err)
-		noErr(t, c.run(s), hit, ": again")
+		noErr(t, c.run(background, s), hit, ": again")
 		check(t, s, true)
 		got := c.view(t, s)
 		require(t, got == want, "%s: changed\n%s\nto\n%s", hit, want, got)
