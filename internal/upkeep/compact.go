@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
@@ -124,12 +125,8 @@ func (p *compaction) drafts(context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, over := stamp.Text(p.Engine.Now()), 0
-	for _, d := range list {
-		if d.ExpiresAt <= now {
-			over++
-		}
-	}
+	now := stamp.Text(p.Engine.Now())
+	over := len(slices.DeleteFunc(list, func(d drafts.Facts) bool { return d.ExpiresAt > now }))
 	if !p.DryRun {
 		if over > 0 {
 			p.Effect = fault.EffectUnknown

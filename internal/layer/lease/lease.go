@@ -4,8 +4,6 @@ package lease
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +46,7 @@ type Layer struct{ *engine.Engine }
 // List returns the claims that hold.
 func (l *Layer) List() ([]around.Claim, error) {
 	data, err := l.ReadPart(dir, file, maxFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	if engine.IsAbsent(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -199,7 +197,7 @@ func (l *Layer) edit(ctx context.Context, edit func(claims []around.Claim, next 
 	}
 	defer unlock()
 	data, err := l.ReadPart(dir, file, maxFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !engine.IsAbsent(err) {
 		return err
 	}
 	k := l.parse(data)

@@ -48,7 +48,7 @@ func (v *visit) file(p string, e *tree.Entry, was *Entry, ignored bool) error {
 	}
 	data, err := v.read(p, e.Kind, &now)
 	switch {
-	case isAbsent(err):
+	case engine.IsAbsent(err):
 		if was != nil {
 			v.gone(was)
 		}

@@ -6,8 +6,6 @@ package observe
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -461,5 +459,3 @@ func (s *scan) recordable(p string) bool {
 	clean, _, err := relpath.Clean(p, s.Tree.Rules)
 	return err == nil && clean == p
 }
-
-func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

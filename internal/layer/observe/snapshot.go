@@ -190,7 +190,7 @@ func (l *Layer) expire(dir fsx.Dir) error {
 	}
 	for _, name := range names {
 		if !stays[strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".index")] {
-			if err := dir.Remove(name); err != nil && !isAbsent(err) {
+			if err := dir.Remove(name); err != nil && !engine.IsAbsent(err) {
 				return err
 			}
 		}
@@ -214,7 +214,7 @@ func (l *Layer) Load(id string) (Snapshot, *Index, error) {
 	defer dir.Close()
 	var snap Snapshot
 	meta, err := durable.ReadFile(dir, id+".json", snapshotMeta)
-	if isAbsent(err) {
+	if engine.IsAbsent(err) {
 		return snap, nil, none
 	}
 	if err == nil {
@@ -224,7 +224,7 @@ func (l *Layer) Load(id string) (Snapshot, *Index, error) {
 		return snap, nil, err
 	}
 	data, err := durable.ReadFile(dir, id+".index", MaxIndex)
-	if err != nil && !isAbsent(err) {
+	if err != nil && !engine.IsAbsent(err) {
 		return snap, nil, err
 	}
 	x, derr := decodeIndex(data)

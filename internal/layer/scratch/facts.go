@@ -35,10 +35,19 @@ func FactsOf(name string) (sha string, ok bool) {
 	return sha, ok && engine.ValidSHA256(sha)
 }
 
-func scratchFacts(sha string, op engine.WriteOp) *engine.Mutation {
-	m := engine.NewObject(Dir+"/"+FactsName(sha), "scratch_index", op)
+// mutation changes a file of the scratchpad.
+func mutation(name, kind string, op engine.WriteOp) *engine.Mutation {
+	m := engine.NewObject(Dir+"/"+name, kind, op)
 	m.Ungated, m.AbsentOK = true, op == engine.OpDelete
 	return m
+}
+
+func scratchFacts(sha string, op engine.WriteOp) *engine.Mutation {
+	return mutation(FactsName(sha), "scratch_index", op)
+}
+
+func scratchObject(sha string, op engine.WriteOp) *engine.Mutation {
+	return mutation(BinName(sha), "scratch", op)
 }
 
 // removal removes objects and their facts files.
@@ -254,12 +263,6 @@ func (s *Layer) inspectScratch(sha string) (int, error) {
 		return scratchIntact, s.Poison(err)
 	}
 	return scratchIntact, s.SyncDir(dir)
-}
-
-func scratchObject(sha string, op engine.WriteOp) *engine.Mutation {
-	m := engine.NewObject(Dir+"/"+BinName(sha), "scratch", op)
-	m.Ungated, m.AbsentOK = true, op == engine.OpDelete
-	return m
 }
 
 const BinSuffix = ".bin"

@@ -292,8 +292,7 @@ func (s *Layer) indexWith(c *engine.Commit, p *Pad, gone []string, row Entry) (*
 
 // addedRow adds a row to the index.
 func addedRow(row Entry, torn bool) *engine.Mutation {
-	m := engine.NewObject(Index, "scratch_index", engine.OpAppend)
-	m.Ungated = true
+	m := mutation(IndexFile, "scratch_index", engine.OpAppend)
 	line := row.line()
 	if torn { // a line that was cut off must not swallow ours
 		line = append([]byte{'\n'}, line...)
@@ -325,8 +324,7 @@ func (s *Layer) IndexWithout(c *engine.Commit, p *Pad, gone []string) (*engine.M
 		}
 		b.Write(row.asLine())
 	}
-	m := engine.NewObject(Index, "scratch_index", engine.OpOverwrite)
-	m.Ungated = true
+	m := mutation(IndexFile, "scratch_index", engine.OpOverwrite)
 	m.Hold(b.Bytes())
 	return m, nil
 }
