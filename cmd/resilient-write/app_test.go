@@ -579,18 +579,16 @@ func TestPlacesOfTheResultAreTriedFirst(t *testing.T) {
 	expect(t, len(names) <= 1, "left %v", names)
 }
 
-// TestDescriptorsOfTheCaller: a descriptor that is open only for reading is
-// refused, a full device is reported, and a wrong flag before a good descriptor
+// TestDescriptorsOfTheCaller: the result and the progress go to open descriptors of the
+// caller; the events of a run begin and end in a pair. A descriptor that is open only for
+// reading is refused, a full device is reported, and a wrong flag before a good descriptor
 // does not prevent the result. Standard output under another name is refused.
 func TestDescriptorsOfTheCaller(t *testing.T) {
 	testbed.SkipIf(t, runtime.GOOS == "windows", "descriptors cannot be passed on")
 	s := newShell(t)
-	try := func(fd *os.File, args ...string) (code int, errs string) {
+	try := func(open []*os.File, args ...string) (code int, errs string) {
 		cmd := s.process(append([]string{"write", "a.txt", "--mode", "append"}, args...)...)
-		cmd.Stdin, cmd.ExtraFiles = strings.NewReader("x\n"), []*os.File{fd}
-		if fd == nil {
-			cmd.ExtraFiles = nil
-		}
+		cmd.Stdin, cmd.ExtraFiles = strings.NewReader("x\n"), open
 		var b bytes.Buffer
 		cmd.Stderr = &b
 		cmd.Run()
@@ -602,7 +600,7 @@ func TestDescriptorsOfTheCaller(t *testing.T) {
 	}
 	for _, flag := range []string{"--result-fd", "--progress-fd"} {
 		ends := pipe(t)
-		code, errs := try(ends.r, flag, "3")
+		code, errs := try([]*os.File{ends.r}, flag, "3")
 		expect(t, code == int(rw.CodeUsage) && strings.Contains(errs, flag+": 3 is not open for writing"), "%s: code %d: %s", flag, code, errs)
 		ends.all()
 	}
@@ -610,14 +608,21 @@ func TestDescriptorsOfTheCaller(t *testing.T) {
 	expect(t, err != nil, "a refused descriptor let the write happen")
 	ends := pipe(t)
 	var got result
-	if code, errs := try(ends.w, "--nothing", "--result-fd", "3"); code != int(rw.CodeUsage) || json.Unmarshal([]byte(ends.all()), &got) != nil || got.Code != rw.CodeUsage {
+	if code, errs := try([]*os.File{ends.w}, "--nothing", "--result-fd", "3"); code != int(rw.CodeUsage) || json.Unmarshal([]byte(ends.all()), &got) != nil || got.Code != rw.CodeUsage {
 		t.Errorf("code %d: %s: %+v", code, errs, got)
 	}
 	if full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0); err == nil {
 		defer full.Close()
-		code, errs := try(full, "--result-fd", "3")
+		code, errs := try([]*os.File{full}, "--result-fd", "3")
 		expect(t, code == int(rw.CodeStorage) && strings.Contains(errs, "result"), "full: code %d: %s", code, errs)
 	}
+	results, progress := pipe(t), pipe(t)
+	code, errs := try([]*os.File{results.w, progress.w}, "--result-fd", "3", "--progress-fd", "4")
+	got = testbed.Decoded[result](t, []byte(results.all()))
+	expect(t, code == 0 && got.Command == "write" && got.status() == "succeeded", "code %d: %s: %+v", code, errs, got)
+	lines := strings.Split(strings.TrimSpace(progress.all()), "\n")
+	first, last := testbed.Decoded[progressEvent](t, []byte(lines[0])), testbed.Decoded[progressEvent](t, []byte(lines[len(lines)-1]))
+	expect(t, first.Event == "begin" && last.Event == "end" && last.Code != nil && *last.Code == 0 && first.Command == "write", "%v", lines)
 	out := filepath.Join(t.TempDir(), "out")
 	f := must(os.Create(out))(t)
 	defer f.Close()

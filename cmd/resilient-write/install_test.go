@@ -219,12 +219,9 @@ func wantTools(t *testing.T, args []string) int {
 	return len(toolbox.New(nil, &toolbox.Options{Tier: preset}).Tools())
 }
 
-// greet does the handshake of a client, and returns the names of the tools.
-func greet(ctx context.Context, c *client.Client) ([]string, error) {
-	var req mcp.InitializeRequest
-	req.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
-	req.Params.ClientInfo = mcp.Implementation{Name: "reader of the page", Version: "1"}
-	if _, err := c.Initialize(ctx, req); err != nil {
+// toolsOf does the handshake of a client, and returns the names of the tools.
+func toolsOf(ctx context.Context, c *client.Client) ([]string, error) {
+	if err := greet(ctx, c); err != nil {
 		return nil, err
 	}
 	res, err := c.ListTools(ctx, mcp.ListToolsRequest{})
@@ -273,7 +270,7 @@ func TestInstallConfigurationsServe(t *testing.T) {
 		}
 		ran[key] = true
 		c := started(t, dir, args, env)
-		names, err := greet(ctx, c)
+		names, err := toolsOf(ctx, c)
 		if err != nil {
 			t.Errorf("%s: %v: %v", e.from, args, err)
 			continue
@@ -431,7 +428,7 @@ func TestInstallCommandsWork(t *testing.T) {
 			ran["serve"]++
 			dir := t.TempDir()
 			args, env := entry{from: l.from, command: ours}.here(t, dir)
-			must(greet(ctx, started(t, dir, args, append(env, l.env...))))(t, l.from)
+			must(toolsOf(ctx, started(t, dir, args, append(env, l.env...))))(t, l.from)
 			silent(t, dir, args)
 		}
 	}
@@ -494,7 +491,7 @@ func TestInstallOverHTTP(t *testing.T) {
 		}
 		expect(t, e.url == address, "%s: the address is %s, the server of the page is at %s", e.from, e.url, address)
 		c := must(client.NewStreamableHttpClient(url, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token})))(t)
-		names, err := greet(context.Background(), c)
+		names, err := toolsOf(context.Background(), c)
 		expect(t, err == nil && len(names) == wantTools(t, args), "%s: %d tools, %v", e.from, len(names), err)
 		c.Close()
 		connected++

@@ -48,11 +48,17 @@ func connect(t *testing.T, dir string, args ...string) *client.Client {
 	t.Helper()
 	c := must(client.NewStdioMCPClient(build(t), append(os.Environ(), "RW_WORKSPACE="+dir), args...))(t)
 	t.Cleanup(func() { c.Close() })
+	noErr(t, greet(t.Context(), c))
+	return c
+}
+
+// greet does the handshake of a client.
+func greet(ctx context.Context, c *client.Client) error {
 	var req mcp.InitializeRequest
 	req.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
 	req.Params.ClientInfo = mcp.Implementation{Name: "tester", Version: "1"}
-	must(c.Initialize(context.Background(), req))(t)
-	return c
+	_, err := c.Initialize(ctx, req)
+	return err
 }
 
 // callTool calls a tool and checks the reply: structured content, the same as
@@ -133,7 +139,7 @@ func TestEndOfInputLosesNothing(t *testing.T) {
 func pipeline(t *testing.T, dir string, n int, message func(int) string) []string {
 	t.Helper()
 	var in strings.Builder
-	in.WriteString(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n")
+	in.WriteString(initialize + "\n")
 	in.WriteString(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
 	for i := range n {
 		in.WriteString(message(i))
@@ -176,7 +182,7 @@ func TestKilledServerComesBack(t *testing.T) {
 		noErr(t, cmd.Start())
 		stuck := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
 		go func() {
-			io.WriteString(in, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+			io.WriteString(in, initialize+"\n")
 			for i := 0; ; i++ {
 				if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":"%d.txt","method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"r%d/%d.txt","content":"%d"}}}`+"\n", i, round, i, i); err != nil {
 					return
@@ -260,9 +266,7 @@ func TestFormsOfReplies(t *testing.T) {
 	} {
 		env := []string{"RW_WORKSPACE=" + t.TempDir(), "RW_SYNC=off", "PATH=" + os.Getenv("PATH"), "RW_REPLIES=" + row.env}
 		c := must(client.NewStdioMCPClient(build(t), env, strings.Fields(row.args)...))(t)
-		var hello mcp.InitializeRequest
-		hello.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
-		must(c.Initialize(context.Background(), hello))(t)
+		noErr(t, greet(t.Context(), c))
 		list, err := c.ListTools(context.Background(), mcp.ListToolsRequest{})
 		require(t, err == nil && len(list.Tools) == row.tools, "%s: %d tools, %v", row.args, len(list.Tools), err)
 		doc, err := json.Marshal(list)

@@ -96,7 +96,7 @@ func connectAsking(t *testing.T, dir string, user *person) *client.Client {
 	c := client.NewClient(transport.NewStdio(build(t), append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off")), client.WithElicitationHandler(user))
 	noErr(t, c.Start(context.Background()))
 	t.Cleanup(func() { c.Close() })
-	must(c.Initialize(context.Background(), mcp.InitializeRequest{}))(t)
+	noErr(t, greet(t.Context(), c))
 	return c
 }
 

@@ -248,41 +248,33 @@ func (m *mixed) tool() bool {
 	text := []byte(fmt.Sprintf("written %d\nline\n", m.r.IntN(9)))
 	var err error
 	var receipt rw.Receipt
+	take := func(r rw.Receipt, failure error) { receipt, err = r, failure }
 	switch m.r.IntN(8) {
-	case 0:
-		var out rw.SafeWriteResult
-		out, err = m.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: a, Content: text, Mode: rw.ModeOverwrite})
-		receipt = out.Receipt
-	case 1:
-		var out rw.SafeWriteResult
-		out, err = m.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: a, Content: text, Mode: rw.ModeAppend})
-		receipt = out.Receipt
+	case 0, 1:
+		mode := []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend}[m.r.IntN(2)]
+		out, err := m.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: a, Content: text, Mode: mode})
+		take(out.Receipt, err)
 	case 2:
-		var out rw.EditResult
-		out, err = m.store.Edit(ctx, rw.EditRequest{Path: a, Edits: []rw.EditOp{{Old: "line", New: "edited", Count: 1}}})
-		receipt = out.Receipt
+		out, err := m.store.Edit(ctx, rw.EditRequest{Path: a, Edits: []rw.EditOp{{Old: "line", New: "edited", Count: 1}}})
+		take(out.Receipt, err)
 	case 3:
-		var out rw.DeleteResult
-		out, err = m.store.Delete(ctx, rw.DeleteRequest{Path: a, Force: true})
-		receipt = out.Receipt
+		out, err := m.store.Delete(ctx, rw.DeleteRequest{Path: a, Force: true})
+		take(out.Receipt, err)
 	case 4:
-		var out rw.MoveResult
-		out, err = m.store.Move(ctx, rw.MoveRequest{Path: a, To: b, Overwrite: m.r.IntN(2) == 0, Force: true})
-		receipt = out.Receipt
+		out, err := m.store.Move(ctx, rw.MoveRequest{Path: a, To: b, Overwrite: m.r.IntN(2) == 0, Force: true})
+		take(out.Receipt, err)
 	case 5:
-		var out rw.TxResult
-		out, err = m.store.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{
+		out, err := m.store.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{
 			{Op: "write", Path: a, Content: text, Mode: rw.ModeOverwrite}, {Op: "move", Path: b, To: "moved.txt", Overwrite: true, Force: true},
 		}})
-		receipt = out.Receipt
+		take(out.Receipt, err)
 	case 6:
 		list, failure := m.store.History(ctx, rw.HistoryRequest{Path: a, N: 1000})
 		if failure != nil {
 			return false
 		}
-		var out rw.RestoreResult
-		out, err = m.store.Restore(ctx, rw.RestoreRequest{Path: a, Version: list.Versions[m.r.IntN(len(list.Versions))].Version, Force: true})
-		receipt = out.Receipt
+		out, err := m.store.Restore(ctx, rw.RestoreRequest{Path: a, Version: list.Versions[m.r.IntN(len(list.Versions))].Version, Force: true})
+		take(out.Receipt, err)
 	case 7:
 		session := fmt.Sprint("s", len(m.log))
 		for range 2 {
@@ -290,9 +282,8 @@ func (m *mixed) tool() bool {
 				m.fatal("chunk: %v", err)
 			}
 		}
-		var out rw.ChunkComposeResult
-		out, err = m.store.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: session, OutputPath: a, Cleanup: m.r.IntN(2) == 0})
-		receipt = out.Receipt
+		out, err := m.store.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: session, OutputPath: a, Cleanup: m.r.IntN(2) == 0})
+		take(out.Receipt, err)
 	}
 	m.did("tool %s %s %s: %s %v", receipt.Op, a, b, receipt.Status, err)
 	return err == nil && receipt.Status == rw.StatusSucceeded

@@ -213,27 +213,6 @@ func TestServeWithADashboard(t *testing.T) {
 	expect(t, err == nil && !strings.Contains(string(rest), found[2]) && !strings.Contains(string(rest), s.dir), "%v %s", err, rest)
 }
 
-// TestDescriptors: the result and the progress go to open descriptors of the
-// caller; each run's events are a pair with whatever came between.
-func TestDescriptors(t *testing.T) {
-	testbed.SkipIf(t, runtime.GOOS == "windows", "descriptors cannot be passed on")
-	dir := t.TempDir()
-	cmd := exec.Command(build(t), "write", "a.txt", "--root", dir, "--result-fd", "3", "--progress-fd", "4")
-	cmd.Stdin = strings.NewReader("hello\n")
-	results, progress := pipe(t), pipe(t)
-	cmd.ExtraFiles = []*os.File{results.w, progress.w}
-	out, err := cmd.CombinedOutput()
-	require(t, err == nil, "%v: %s", err, out)
-	var r result
-	err = json.Unmarshal([]byte(results.all()), &r)
-	expect(t, err == nil && r.Command == "write" && bytes.Contains(r.Receipt, []byte(`"succeeded"`)), "%v %+v", err, r)
-	lines := strings.Split(strings.TrimSpace(progress.all()), "\n")
-	var first, last progressEvent
-	json.Unmarshal([]byte(lines[0]), &first)
-	json.Unmarshal([]byte(lines[len(lines)-1]), &last)
-	expect(t, first.Event == "begin" && last.Event == "end" && last.Code != nil && *last.Code == 0 && first.Command == "write", "%v", lines)
-}
-
 type ends struct {
 	t    testing.TB
 	r, w *os.File
