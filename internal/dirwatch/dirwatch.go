@@ -9,11 +9,12 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // Watcher watches directories, each without those below it.
@@ -99,11 +100,7 @@ func (d *Watcher) Watch(dirs []string) (added, unwatched int) {
 		want[filepath.Join(d.root, filepath.FromSlash(dir))] = true
 	}
 	for dir := range d.dirs {
-		moved := false
-		for _, g := range gone {
-			moved = moved || dir == g || strings.HasPrefix(dir, g+string(filepath.Separator))
-		}
-		if moved || !want[dir] {
+		if !want[dir] || slices.ContainsFunc(gone, func(g string) bool { return relpath.Contains(g, dir) }) {
 			d.w.Remove(dir)
 			d.set(dir, false)
 		}

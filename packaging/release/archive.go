@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -184,9 +185,7 @@ func npmPackage(name, about string, more map[string]any) ([]byte, error) {
 		"name": name, "version": rw.Version, "description": about, "license": "MIT", "homepage": home,
 		"repository": map[string]string{"type": "git", "url": "git+" + home + ".git"},
 	}
-	for key, value := range more {
-		doc[key] = value
-	}
+	maps.Copy(doc, more)
 	return jsontext.Encode(doc, "  ")
 }
 
@@ -303,17 +302,12 @@ func (r *release) registry() ([]byte, error) {
 	}
 	stdio := map[string]string{"type": "stdio"}
 	packages := []map[string]any{{"registryType": "npm", "identifier": "resilient-write", "version": rw.Version, "transport": stdio}}
-	var names []string
-	for name := range r.sums {
+	for _, name := range slices.Sorted(maps.Keys(r.sums)) {
 		if strings.HasSuffix(name, ".mcpb") {
-			names = append(names, name)
+			packages = append(packages, map[string]any{
+				"registryType": "mcpb", "identifier": address(name), "version": rw.Version, "fileSha256": r.sums[name], "transport": stdio,
+			})
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		packages = append(packages, map[string]any{
-			"registryType": "mcpb", "identifier": address(name), "version": rw.Version, "fileSha256": r.sums[name], "transport": stdio,
-		})
 	}
 	doc["packages"] = packages
 	return jsontext.Encode(doc, "  ")

@@ -19,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -212,13 +213,8 @@ func (r *release) finish(chosen []target) error {
 
 // list writes SHA256SUMS, in the form that sha256sum checks.
 func (r *release) list() error {
-	var names []string
-	for name := range r.sums {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var b bytes.Buffer
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(r.sums)) {
 		fmt.Fprintf(&b, "%s  %s\n", r.sums[name], name)
 	}
 	fmt.Fprint(r.log, b.String())
