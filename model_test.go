@@ -8,7 +8,6 @@ import (
 	"sort"
 	"strings"
 	"testing"
-	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -431,11 +430,7 @@ func TestModel(t *testing.T) {
 	}
 	for _, level := range []rw.SyncLevel{rw.SyncOff, rw.SyncJournal} {
 		t.Run(string(level), func(t *testing.T) {
-			seed := uint64(time.Now().UnixNano())
-			if text := os.Getenv("RW_SEED"); text != "" {
-				fmt.Sscan(text, &seed)
-			}
-			t.Logf("RW_SEED=%d", seed)
+			seed := testbed.Seed(t)
 			w := &walker{
 				t: t, rng: rand.New(rand.NewPCG(seed, 0)), dir: ramspace(t), level: level,
 				m: model{files: world{}, pasts: map[string][]past{}}, did: map[string]int{},

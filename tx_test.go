@@ -23,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const strangersText = "a stranger's work of an afternoon\n"
@@ -1024,17 +1025,6 @@ func (g *txMaker) add(room int) {
 	}
 }
 
-// seedOf returns the seed of a test and logs it so that a failure can be repeated.
-func seedOf(t *testing.T) uint64 {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano()) % 1_000_000_000
-	if text := os.Getenv("RW_SEED"); text != "" {
-		fmt.Sscan(text, &seed)
-	}
-	t.Logf("RW_SEED=%d", seed)
-	return seed
-}
-
 // txShapes are the drafts of the table, and as many random ones.
 func txShapes(t *testing.T, random int) []txShape {
 	t.Helper()
@@ -1042,7 +1032,7 @@ func txShapes(t *testing.T, random int) []txShape {
 	for _, d := range txDrafts() {
 		list = append(list, d.shape())
 	}
-	seed := seedOf(t)
+	seed := testbed.Seed(t)
 	for i := range random {
 		list = append(list, randomTx(seed+uint64(i)).shape())
 	}

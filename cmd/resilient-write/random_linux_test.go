@@ -8,10 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
@@ -24,12 +22,7 @@ import (
 type scripts struct{ *rand.Rand }
 
 func newScripts(t *testing.T) scripts {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("RW_SEED"); text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-	}
-	t.Logf("RW_SEED=%d", seed)
-	return scripts{rand.New(rand.NewPCG(seed, 0))}
+	return scripts{rand.New(rand.NewPCG(testbed.Seed(t), 0))}
 }
 
 func (r scripts) name() string {

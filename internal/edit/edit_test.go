@@ -335,7 +335,7 @@ func FuzzLinear(f *testing.F) {
 // the library reads, and encoded again it is the same bytes; what has no such
 // text is refused. Each page of it begins at a character.
 func TestReadSweep(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 7))
+	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 7))
 	for _, c := range charsets {
 		c.prepare()
 		all := alphabet(rnd, c)
@@ -374,7 +374,7 @@ func TestReadSweep(t *testing.T) {
 // parts, and edits what was read: no edit is made in another encoding than the
 // one that was reported.
 func TestReadAndEdit(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 8))
+	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 8))
 	for _, s := range samples {
 		raw := encoded(t, s.name, s.text)
 		got, err := Read(raw, "")

@@ -131,7 +131,7 @@ func oracle(c *charset, list []letter, old, new string) (out []byte, n int) {
 // TestEncodedSweep makes random edits of random texts in every encoding: the
 // bytes are those that the oracle has, and outside of the matches those before.
 func TestEncodedSweep(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 3))
+	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 3))
 	for _, c := range charsets {
 		c.prepare()
 		all := alphabet(rnd, c)
@@ -167,7 +167,7 @@ func TestEncodedSweep(t *testing.T) {
 // decode as a whole is not matched, in UTF-16 and charsets of one byte only what
 // is no character itself.
 func TestDamagedSweep(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 4))
+	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 4))
 	for _, c := range charsets {
 		c.prepare()
 		all := alphabet(rnd, c)
@@ -297,7 +297,7 @@ func TestGuessOfOrdinaryTexts(t *testing.T) {
 // naming the encoding: the bytes are those that the true encoding has, or the
 // edit is refused. The text may be so short that its encoding is unknown.
 func TestGuessNeverCorrupts(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 5))
+	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 5))
 	made, refused := 0, 0
 	for range 20_000 {
 		s := samples[rnd.IntN(len(samples))]
@@ -341,7 +341,7 @@ func joinedLetters(t *testing.T, name, text string) (raw string, list []letter) 
 // TestGuessOfASCII makes edits of ASCII in random bytes of every encoding, also
 // those that are never guessed.
 func TestGuessOfASCII(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 6))
+	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 6))
 	made := 0
 	for _, c := range charsets {
 		if c.wide() || c.name == "utf-8" {

@@ -4,26 +4,12 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
-
-// seed is random, or what the variable EDIT_SEED holds.
-func seed(t *testing.T) uint64 {
-	s := uint64(time.Now().UnixNano())
-	if v := os.Getenv("EDIT_SEED"); v != "" {
-		n := testbed.Must(strconv.ParseUint(v, 10, 64))(t)
-		s = n
-	}
-	t.Logf("EDIT_SEED=%d", s)
-	return s
-}
 
 // rounds is n at full size, and a quarter of it in a short run.
 func rounds(n int) int {
@@ -93,7 +79,7 @@ func verify(t *testing.T, in string, edits []Edit, want string, n int, reason st
 // TestModel compares random edits with the model: of a file with LF, and of the
 // same file with CRLF, in which the same has to happen.
 func TestModel(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 1))
+	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 1))
 	letters := []string{"a", "a", "b", "\n", "世", " "}
 	for range 30_000 {
 		in := words(rnd, letters, rnd.IntN(30))
@@ -115,7 +101,7 @@ func TestModel(t *testing.T) {
 // line ends, the result is that of the model, and the line ends in front of and
 // after the matches stay the same.
 func TestMixed(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 2))
+	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 2))
 	letters := []string{"a", "b", "\n", "\r\n"}
 	for range 30_000 {
 		in := words(rnd, letters, rnd.IntN(30))

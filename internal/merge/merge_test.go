@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -80,21 +79,11 @@ func (s shape) edited(r *rand.Rand, base [][]byte, second bool) []byte {
 	return text
 }
 
-// seed is another one for each run, which -v shows.
-func seed(t *testing.T) uint64 {
-	n := rand.Uint64()
-	if text := os.Getenv("RW_SEED"); text != "" {
-		n, _ = strconv.ParseUint(text, 10, 64)
-	}
-	t.Log("RW_SEED =", n)
-	return n
-}
-
 // TestAgreesWithGit merges random texts as git does.
 func TestAgreesWithGit(t *testing.T) {
 	t.Parallel()
 	testbed.Needs(t, "git")
-	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, seed(t)))
+	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, testbed.Seed(t)))
 	n := 30
 	if testbed.Long() {
 		n = 170
@@ -122,7 +111,7 @@ func TestAgreesWithGit(t *testing.T) {
 
 // TestHunksRebuild applies the hunks of random texts.
 func TestHunksRebuild(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, seed(t)))
+	r := rand.New(rand.NewPCG(2, testbed.Seed(t)))
 	for _, s := range shapes {
 		for range 50 {
 			lines := s.base(r)

@@ -44,6 +44,18 @@ func Needs(t testing.TB, program string) {
 	SkipIf(t, err != nil, "NOT RUN: "+program+" is not installed")
 }
 
+// Seed is another one for each run, which -v shows and a failed test prints; RW_SEED
+// repeats a run.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("RW_SEED"), 10, 64)
+	if err != nil {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("RW_SEED=%d", seed)
+	return seed
+}
+
 // Share returns one of n parts of all, every nth element from a start that
 // changes from run to run, so that runs visit everything in turn; RW_SEED
 // repeats a run. Elements that sure names are in every share. In a long run
@@ -53,12 +65,8 @@ func Share[T any](t testing.TB, all []T, n int, sure func(T) bool) []T {
 	if Long() || n < 2 {
 		return all
 	}
-	seed, err := strconv.ParseUint(os.Getenv("RW_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("RW_SEED=%d: one of %d parts", seed, n)
-	start := rand.New(rand.NewPCG(seed, 0)).IntN(n)
+	start := rand.New(rand.NewPCG(Seed(t), 0)).IntN(n)
+	t.Logf("part %d of %d", start, n)
 	var share []T
 	for i, one := range all {
 		if i%n == start || sure != nil && sure(one) {
