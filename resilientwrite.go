@@ -194,28 +194,12 @@ func (s *Store) Sync(ctx context.Context) error {
 	return nil
 }
 
-// attempt is a call of a verb that changes nothing in the workspace.
-type attempt struct{ *budget.Attempt }
-
-// begin counts a call in, unless its retry budget is used up. The caller ends it
-// with Leave of the engine or with failed.
-func (s *Store) begin(ctx context.Context, op, path string, req any) (attempt, error) {
-	a, e := s.budgets.Begin(ctx, op, path, req)
-	if e != nil {
-		return attempt{}, errorFrom(e)
-	}
-	return attempt{a}, nil
-}
-
-// failed ends the call with an error.
-func (a attempt) failed(err error) *Error { return errorFrom(a.Fail(err)) }
-
 // reading runs f as a call of a verb that changes nothing in the workspace.
 func reading[T any](ctx context.Context, s *Store, op, path string, req any, f func() (T, error)) (out T, err error) {
 	var none T
-	a, err := s.begin(ctx, op, path, req)
-	if err != nil {
-		return none, err
+	a, e := s.budgets.Begin(ctx, op, path, req)
+	if e != nil {
+		return none, errorFrom(e)
 	}
 	left := false
 	defer func() { // also when a validator of the host panics
@@ -224,8 +208,8 @@ func reading[T any](ctx context.Context, s *Store, op, path string, req any, f f
 		}
 	}()
 	if out, err = f(); err != nil {
-		left = true // by failed
-		return none, a.failed(err)
+		left = true // by Fail
+		return none, errorFrom(a.Fail(err))
 	}
 	return out, nil
 }

@@ -284,18 +284,18 @@ type DraftDeleteResult struct {
 // error, what is left of the draft is removed by the next Open, or can be removed
 // again.
 func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDeleteResult, error) {
-	t, err := s.begin(ctx, "draft_delete", "", r)
-	if err != nil {
-		return DraftDeleteResult{}, err
+	a, e := s.budgets.Begin(ctx, "draft_delete", "", r)
+	if e != nil {
+		return DraftDeleteResult{}, errorFrom(e)
 	}
-	out := DraftDeleteResult{DraftRef: s.gate.HideName(r.DraftRef)}
+	out, err := DraftDeleteResult{DraftRef: s.gate.HideName(r.DraftRef)}, error(nil)
 	if s.opts.ReadOnly {
 		err = fault.New(fault.StoreReadOnly)
 	} else {
 		out.Removed, err = s.drafts.Delete(r.DraftRef, r.DryRun)
 	}
 	if err != nil && !r.DryRun {
-		return DraftDeleteResult{}, t.failed(err)
+		return DraftDeleteResult{}, errorFrom(a.Fail(err))
 	}
 	s.engine.Leave()
 	if err != nil { // dry runs do not count
