@@ -64,11 +64,20 @@ func drive(h host, page string) (r result, err error) {
 }
 
 // unapproved returns the outcome of a write if nothing lets the host call our
-// tools and there is no user to ask.
+// tools and there is no user to ask. A host that does not offer them is asked twice: on a
+// busy machine the server may start later than the host waits for it.
 func unapproved(h host, page string) (string, error) {
 	if h.approve == "" {
 		return "not needed", nil
 	}
+	got, err := writeUnapproved(h, page)
+	if got == "not offered" {
+		got, err = writeUnapproved(h, page)
+	}
+	return got, err
+}
+
+func writeUnapproved(h host, page string) (string, error) {
 	if i := slices.Index(h.command, h.approve); i >= 0 {
 		h.command = h.command[:i]
 	}
