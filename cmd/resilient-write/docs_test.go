@@ -62,21 +62,6 @@ func TestDocumentsNameToolsThatExist(t *testing.T) {
 	expect(t, found >= 100, "only %d names were found", found)
 }
 
-// TestDocumentsLinkToWhatIsThere follows the links within the repository.
-func TestDocumentsLinkToWhatIsThere(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
-	for name, text := range documents(t) {
-		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
-				continue
-			}
-			if _, err := fs.Stat(os.DirFS(repository), path.Join(path.Dir(name), m[1])); err != nil {
-				t.Errorf("%s: %s is not there", name, m[1])
-			}
-		}
-	}
-}
-
 // TestSnippetsAgree: the instructions say the same to every agent, and the page
 // about them shows what they say.
 func TestSnippetsAgree(t *testing.T) {
