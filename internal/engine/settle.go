@@ -292,8 +292,8 @@ func closeAll[T io.Closer](list []T) {
 	}
 }
 
-// settler settles commits after their callers were answered, at the levels journal and
-// off. Its goroutine runs only while there is something to do, and Close
+// settler settles commits after their callers were answered, at the level
+// journal. Its goroutine runs only while there is something to do, and Close
 // waits for it.
 type settler struct {
 	s     *Engine
@@ -315,8 +315,6 @@ const (
 	// batchBehind is how many commits wait for a flush that they share, but no
 	// longer than behindDelay.
 	batchBehind = 16
-	// fewBehind is maxBehind at off: more would only let history exceed its bounds.
-	fewBehind   = 4
 	behindDelay = 250 * time.Millisecond
 )
 
@@ -331,10 +329,6 @@ func (b *settler) add(t *settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	most := max(1, min(maxBehind, b.s.descriptors()/32))
-	full := min(batchBehind, most)
-	if b.s.Opts.Sync == SyncOff { // there is no flush to share
-		most, full, t.paths = min(most, fewBehind), 1, nil
-	}
 	for len(b.queue) >= most && b.err == nil {
 		b.start()
 		b.cond.Wait()
@@ -350,7 +344,7 @@ func (b *settler) add(t *settlement) error {
 	}
 	switch {
 	case b.s.TestHooks.Manual:
-	case len(b.queue) >= full:
+	case len(b.queue) >= min(batchBehind, most):
 		b.start()
 	case !b.soon:
 		b.soon = true

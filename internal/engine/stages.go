@@ -577,7 +577,7 @@ func (c *Commit) settle(ctx context.Context) error {
 			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA, m.left())
 		}
 	}
-	if c.s.Opts.Sync != SyncFull && len(c.Dirs) == 0 && !c.sharesOld() && !c.sharesFile() {
+	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 && !c.sharesOld() && !c.sharesFile() {
 		c.judge.Wait() // it may read the files that the settlement closes
 		c.endFlushing()
 		c.keepHeads()
