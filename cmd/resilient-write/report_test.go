@@ -60,17 +60,6 @@ func TestReportBesideAWriter(t *testing.T) {
 	}
 }
 
-// TestReportLeavesOutFiles: a report says which versions it leaves out, if it does.
-func TestReportLeavesOutFiles(t *testing.T) {
-	s := newShell(t)
-	store := must(rw.Open(context.Background(), s.dir, &rw.Options{StateDir: ".resilient_write"}))(t)
-	defer store.Close(context.Background())
-	for i := range reportHot + 1 {
-		must(store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: fmt.Sprint(i, ".txt"), Content: []byte("x\n")}))(t)
-		expect(t, strings.Contains(s.reportOf(), "Versions are shown for the 10 files") == (i >= reportHot), "after %d files", i+1)
-	}
-}
-
 // TestReportForAClock: two reports of one store differ only in the clock.
 func TestReportForAClock(t *testing.T) {
 	s := newShell(t)
