@@ -174,7 +174,8 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
 	return looking(ctx, s, "journal_since", func() (JournalSinceResult, error) {
 		out := JournalSinceResult{Entries: []JournalEntry{}}
-		return out, s.since(ctx, r, &out)
+		err := s.since(ctx, r, &out)
+		return out, err
 	})
 }
 

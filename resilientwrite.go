@@ -231,7 +231,7 @@ func uncounted[T any](ctx context.Context, s *Store, op string, enter func() err
 	if err != nil {
 		return out, s.verbError(op, err)
 	}
-	defer s.engine.Leave()
+	defer s.engine.Leave() // f may end the goroutine
 	if out, err = f(); err != nil {
 		return out, s.verbError(op, err)
 	}

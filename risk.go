@@ -288,7 +288,8 @@ func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDel
 	if e != nil {
 		return DraftDeleteResult{}, errorFrom(e)
 	}
-	out, err := DraftDeleteResult{DraftRef: s.gate.HideName(r.DraftRef)}, error(nil)
+	out := DraftDeleteResult{DraftRef: s.gate.HideName(r.DraftRef)}
+	var err error
 	if s.opts.ReadOnly {
 		err = fault.New(fault.StoreReadOnly)
 	} else {

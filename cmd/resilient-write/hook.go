@@ -267,7 +267,7 @@ func findingsText(r around.ScanResult) string {
 			lines = append(lines, fmt.Sprintf("%s:%d looks like %s (%s)", printable(f.Path), f.Line, f.Pattern, f.Confidence))
 		}
 	}
-	return told("resilient-write found secrets in files that changed:", lines, "", " The changes of this call are undone with", r.Group)
+	return told("resilient-write found secrets in files that changed:", lines, "", r.Group)
 }
 
 // claimedText describes which files the calls changed although another session
@@ -277,12 +277,12 @@ func claimedText(r around.ScanResult) string {
 	for _, f := range r.Claimed {
 		lines = append(lines, fmt.Sprintf("%s is claimed by session %s until %s", printable(f.Path), printable(f.Session), f.Until.UTC().Format(time.RFC3339)))
 	}
-	return told("\nresilient-write: files that another session has claimed were changed while this call ran:", lines, " Leave them to that session until then.", " Undo", r.Group)
+	return told("\nresilient-write: files that another session has claimed were changed while this call ran:", lines, " Leave them to that session until then.", r.Group)
 }
 
 // told returns the lines of an answer, below their heading and above what to do; "" if
 // there are none.
-func told(heading string, lines []string, advice, undo, group string) string {
+func told(heading string, lines []string, advice, group string) string {
 	if len(lines) == 0 {
 		return ""
 	}
@@ -291,7 +291,7 @@ func told(heading string, lines []string, advice, undo, group string) string {
 	}
 	text := heading + "\n" + strings.Join(lines, "\n") + "\nNothing was reverted." + advice
 	if group != "" {
-		text += undo + ": resilient-write undo --group " + group
+		text += " Undo the changes of this call with: resilient-write undo --group " + group
 	}
 	return text
 }

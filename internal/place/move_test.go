@@ -29,19 +29,15 @@ func contentOf(t *testing.T, dir string) map[string]string {
 // TestMoveEndsAnywhere: a move that ends at any step leaves one store, which is
 // whole, and can be made again; on one file system and between two.
 func TestMoveEndsAnywhere(t *testing.T) {
-	ram := testbed.RAM()
 	for _, far := range []bool{false, true} {
 		for _, row := range []struct{ from, to place.Kind }{{place.Git, place.XDG}, {place.XDG, place.Git}, {place.Git, place.Tree}, {place.XDG, place.Tree}} {
 			for step := 0; ; step++ {
 				g := newGround(t)
 				if far {
-					if ram == "" || row.from != place.XDG && row.to != place.XDG {
+					if testbed.RAM() == "" || row.from != place.XDG && row.to != place.XDG {
 						break
 					}
-					state, err := os.MkdirTemp(ram, "rw-place-")
-					testbed.SkipIf(t, err != nil, "no second file system")
-					defer os.RemoveAll(state)
-					t.Setenv("XDG_STATE_HOME", state)
+					g.farState("rw-place-")
 				}
 				if ended := g.moveUntil(row.from, row.to, step); !ended {
 					testbed.Expect(t, step >= 1 && (!far || step >= 4), "%v: only %d steps", row, step)
@@ -50,6 +46,18 @@ func TestMoveEndsAnywhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// farState has the user's state on another file system, in a directory whose name begins
+// with stem.
+func (g ground) farState(stem string) (dir string) {
+	g.Helper()
+	ram := testbed.RAM()
+	testbed.SkipIf(g, ram == "", "no second file system")
+	dir = testbed.Must(os.MkdirTemp(ram, stem))(g)
+	g.Cleanup(func() { os.RemoveAll(dir) })
+	g.Setenv("XDG_STATE_HOME", dir)
+	return dir
 }
 
 // moveUntil moves a store and ends at a step. It reports whether there was one.
@@ -132,13 +140,9 @@ func TestMoveRefuses(t *testing.T) {
 // never becomes a store: not where the original is moved elsewhere, nor where its path is
 // not text.
 func TestInterruptedCopyIsNoStore(t *testing.T) {
-	ram := testbed.RAM()
-	testbed.SkipIf(t, ram == "", "no second file system")
 	for _, at := range []string{"relocate:made", "relocate:begun", "relocate:copied"} {
 		g := newGround(t)
-		state := testbed.Must(os.MkdirTemp(ram, "rw-\xff\n"))(t)
-		defer os.RemoveAll(state)
-		t.Setenv("XDG_STATE_HOME", state)
+		state := g.farState("rw-\xff\n")
 		root := g.mkdir("\xff\n")
 		from := g.open(root)
 		w := testbed.Must(place.Look(root))(t)
@@ -168,13 +172,9 @@ func TestInterruptedCopyIsNoStore(t *testing.T) {
 // TestCopyThatIsRemoved: a store stays where it is if another program removes its copy,
 // or a part of it, during a move to another file system.
 func TestCopyThatIsRemoved(t *testing.T) {
-	ram := testbed.RAM()
-	testbed.SkipIf(t, ram == "", "no second file system")
 	for _, at := range []string{"relocate:begun", "relocate:copied", "relocate:retired"} {
 		g := newGround(t)
-		state := testbed.Must(os.MkdirTemp(ram, "rw-place-"))(t)
-		defer os.RemoveAll(state)
-		t.Setenv("XDG_STATE_HOME", state)
+		g.farState("rw-place-")
 		root := g.mkdir("ws")
 		from := g.open(root).Path
 		was := contentOf(t, from)

@@ -110,10 +110,10 @@ func read(d fsx.Dir, name string) (r Record, err error) {
 		return r, ErrOthers
 	}
 	data, err := durable.ReadFile(d, name, recordLimit)
-	if err != nil {
-		return r, err
+	if err == nil {
+		err = json.Unmarshal(data, &r)
 	}
-	return r, json.Unmarshal(data, &r)
+	return r, err
 }
 
 // Add records that a policy file is trusted.
