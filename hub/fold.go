@@ -75,7 +75,7 @@ func (h *Hub) walk(ctx context.Context, key string, fn func(key string, head sli
 		if err != nil {
 			return err
 		}
-		if key != sliceKey(head.Store, head.Incarnation, head.First, head.Last) || path.Dir(key) != log || head.First > head.Last || before > 0 && head.Last+1 != before {
+		if key != sliceKey(head.Store, head.Incarnation, head.First, head.Last) || path.Dir(key) != log || head.First == 0 || head.First > head.Last || before > 0 && head.Last+1 != before {
 			return &Error{Code: Damaged, Key: key, Err: errors.New("the slice does not continue the one before"), Hint: "run resilient-write hub verify"}
 		}
 		if err := fn(key, head, raw); err != nil {

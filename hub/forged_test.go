@@ -39,7 +39,7 @@ func newScene(t *testing.T) *scene {
 	x.a.handoff("t")
 	x.a.publish(PublishRequest{Task: "t"})
 	x.b.write("b.txt", "of the other one")
-	x.b.publish(PublishRequest{Task: "u"})
+	x.b.publish(PublishRequest{Task: "u-2"})
 	x.before = maps.Clone(f.data)
 	x.a.write("dir/b.txt", "two")
 	x.a.publish(PublishRequest{Task: "t"})
@@ -92,7 +92,7 @@ func (x *scene) files(mode uint32, paths ...string) {
 
 const (
 	task  = "tasks/t/head.json"
-	other = "tasks/u/head.json"
+	other = "tasks/u-2/head.json"
 )
 
 // forgeries are what someone with write access to the bucket, or a restored backup, may
@@ -134,6 +134,13 @@ var forgeries = []struct {
 		})
 		x.edit(x.key(x.a), map[string]any{"slice": key})
 	}, false},
+	{"a slice from row 0 that leads to itself", func(x *scene) {
+		key := x.slice(func(h *sliceHead) {
+			h.First, h.Last = 0, 8
+			h.Prev = sliceKey(h.Store, h.Incarnation, 0, 8)
+		})
+		x.edit(x.key(x.a), map[string]any{"slice": key})
+	}, false},
 	{"objects swapped", func(x *scene) {
 		var last string
 		for key := range x.data {
@@ -166,6 +173,7 @@ var forgeries = []struct {
 		json.Unmarshal(x.data[other], &head)
 		x.edit(task, map[string]any{"manifest": head.Manifest})
 	}, false},
+	{"a file beside a task", func(x *scene) { x.data["tasks/u"] = nil }, true},
 	{"a manifest that is missing", func(x *scene) { x.edit(task, map[string]any{"manifest": hashOf(nil)}) }, false},
 	{"files outside of the workspace", func(x *scene) { x.files(0o644, "../evil") }, true},
 	{"files at absolute paths", func(x *scene) { x.files(0o644, "/tmp/rw-forged-evil") }, true},
@@ -191,7 +199,7 @@ func TestForgedSweep(t *testing.T) {
 					t.Errorf("verify: %v %+v", err, v.Problems)
 				}
 				st, err := x.a.Hub.Status(t.Context())
-				if err != nil || !slices.ContainsFunc(st.Tasks, func(h TaskHead) bool { return h.Task == "u" }) || len(st.Problems) > len(v.Problems) {
+				if err != nil || !slices.ContainsFunc(st.Tasks, func(h TaskHead) bool { return h.Task == "u-2" }) || len(st.Problems) > len(v.Problems) {
 					t.Errorf("status: %v %+v", err, st)
 				}
 				steps := []func(){x.resume, x.collect, x.work, x.read}

@@ -273,7 +273,7 @@ func failed(ctx context.Context, key string, err error) error {
 	case errors.Is(err, object.ErrUnfit):
 		e.Code, e.Hint = Unusable, "use an object store with conditional writes, or a directory of a local file system"
 	case errors.Is(err, object.ErrKey):
-		e.Code, e.Hint = Damaged, "a head of the hub was changed; run resilient-write hub verify"
+		e.Code, e.Hint = Damaged, "another program changed the hub; run resilient-write hub verify"
 	case errors.Is(err, object.ErrTooLarge):
 		e.Code, e.Hint = Damaged, "no object of a hub is that large; another program wrote it: delete it, and run resilient-write hub verify"
 	case errors.As(err, &answer) && answer.Hint() != "":
@@ -476,9 +476,11 @@ func (h *Hub) below(ctx context.Context, prefix string) (names []string, err err
 		if len(list) == 0 {
 			return names, nil
 		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(list[0].Key, prefix), "/")
-		names = append(names, name)
-		after = prefix + name + "/~" // after every key below it
+		name, _, ok := strings.Cut(strings.TrimPrefix(list[0].Key, prefix), "/")
+		if after = list[0].Key; ok {
+			names = append(names, name)
+			after = prefix + name + "/~" // after every key below it
+		}
 	}
 }
 

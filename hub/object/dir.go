@@ -227,6 +227,9 @@ func (s *dirStore) Get(ctx context.Context, key string) ([]byte, string, error) 
 // read returns the content of a file, which is durable.
 func (s *dirStore) read(dir fsx.Dir, leaf string) ([]byte, error) {
 	f, err := dir.Open(leaf, fsx.Read, 0)
+	if kind := (*fsx.TypeError)(nil); errors.As(err, &kind) && !absent(err) {
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	}
 	if err != nil {
 		return nil, err
 	}
