@@ -231,6 +231,10 @@ const (
 // SetLines puts our lines into a text: in the place of those that are there, or
 // at the end.
 func SetLines(text, lines string) (string, error) {
+	if short, ok := withLF(text); ok {
+		out, err := SetLines(short, lines)
+		return strings.ReplaceAll(out, "\n", "\r\n"), err
+	}
 	from, to, err := ours(text)
 	if err != nil {
 		return "", err
@@ -250,6 +254,10 @@ func SetLines(text, lines string) (string, error) {
 
 // UnsetLines removes our lines, and the blank one before them.
 func UnsetLines(text string) (string, error) {
+	if short, ok := withLF(text); ok {
+		out, err := UnsetLines(short)
+		return strings.ReplaceAll(out, "\n", "\r\n"), err
+	}
 	from, to, err := ours(text)
 	if err != nil || from < 0 {
 		return text, err

@@ -139,8 +139,8 @@ func UnsetHooks(text string) (string, error) {
 		if err != nil || next == nil {
 			return "", ErrByHand
 		}
-		if left := next.decoded().(map[string]any); len(left) == 0 || len(left) == 1 && left["version"] != nil {
-			return "", nil // nothing of the user's is left
+		if n := len(next.members); (n == 0 || n == 1 && next.find("version") != nil) && !strings.Contains(out, "/") {
+			return "", nil // nothing of the user's is left, not even a comment
 		}
 		text = out
 	}

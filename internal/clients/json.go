@@ -15,13 +15,13 @@ type node struct {
 	start, end int
 	open       byte    // { or [ or 0
 	members    []keyed // of an object, and of a list without keys
-	comma      int     // the place of a comma after the last member, or -1
 	value      any     // of a scalar
 }
 
 type keyed struct {
 	key   string
 	start int // of the key, or of the value
+	comma int // the place of the comma after it, or -1
 	node
 }
 
@@ -83,7 +83,7 @@ func (r *reader) next(c byte) bool {
 
 func (r *reader) value(depth int) (node, error) {
 	r.space()
-	n := node{start: r.at, comma: -1}
+	n := node{start: r.at}
 	if depth > maxDepth || r.at == len(r.text) {
 		return n, errSyntax
 	}
@@ -132,10 +132,10 @@ func (r *reader) members(n *node, depth int) (err error) {
 	}
 	seen := map[string]bool{}
 	for !r.next(closing) {
-		if len(n.members) > 0 && n.comma < 0 {
+		if i := len(n.members); i > 0 && n.members[i-1].comma < 0 {
 			return errSyntax
 		}
-		m := keyed{start: r.at}
+		m := keyed{start: r.at, comma: -1}
 		if n.open == '{' {
 			if r.at == len(r.text) || r.text[r.at] != '"' || r.scalar(&m.key) != nil || !r.next(':') {
 				return errSyntax
@@ -148,10 +148,10 @@ func (r *reader) members(n *node, depth int) (err error) {
 		if m.node, err = r.value(depth + 1); err != nil {
 			return err
 		}
-		n.members, n.comma = append(n.members, m), -1
 		if r.next(',') {
-			n.comma = r.at - 1
+			m.comma = r.at - 1
 		}
+		n.members = append(n.members, m)
 	}
 	return nil
 }
@@ -207,6 +207,9 @@ func setJSON(text string, e Edit) (string, error) {
 		at = &next.node
 	}
 	if e.Key != "" {
+		if old := text[at.start:at.end]; !json.Valid([]byte(old)) && (strings.Contains(old, "//") || strings.Contains(old, "/*")) {
+			return "", ErrByHand // most likely a comment
+		}
 		return text[:at.start] + renderJSON(e.Value, indentAt(text, at.start), true) + text[at.end:], nil
 	}
 	if at.open != '[' {
@@ -237,7 +240,7 @@ func insert(text string, n *node, key string, value any) string {
 	first, last := n.members[0], n.members[len(n.members)-1]
 	lines := strings.Contains(text[n.start:first.start]+text[last.end:n.end], "\n")
 	comma, after, end := ",", "", n.end-1-trailing(text[:n.end-1])
-	if n.comma >= 0 { // a comma at the end: the new member has one too
+	if last.comma >= 0 { // a comma at the end: the new member has one too
 		comma, after = "", ","
 	}
 	if !lines {
@@ -284,27 +287,23 @@ func strip(text string, n *node) string {
 // cut removes a member with its comma, and its line.
 func cut(text string, n *node, i int) string {
 	m := n.members[i]
-	from, to := n.start+1, m.end
-	if i > 0 {
-		from = n.members[i-1].end // the comma before it goes, unless one follows
-		if comma := strings.IndexByte(text[from:m.start], ','); i == len(n.members)-1 && n.comma < 0 {
-			// Comments between the comma and the member stay.
-			kept := text[from:from+comma] + text[from+comma+1:m.start]
-			return text[:from] + strings.TrimRight(kept, " \t\r\n") + text[to:]
-		}
+	before, to := text[:m.start], m.end
+	switch {
+	case m.comma >= 0:
+		to = m.comma + 1
+	case i > 0: // the comma before it goes; comments after that stay
+		comma := n.members[i-1].comma
+		before = text[:comma] + text[comma+1:m.start]
 	}
-	if i < len(n.members)-1 || n.comma >= 0 {
-		to += strings.IndexByte(text[to:], ',') + 1
-	}
-	start := m.start - trailing(text[from:m.start])
+	start := len(before) - trailing(before)
 	if len(n.members) == 1 {
 		to += len(text[to:n.end-1]) - len(strings.TrimLeft(text[to:n.end-1], " \t\r\n"))
 	}
 	gap := ""
-	if line := text[strings.LastIndexByte(text[:start], '\n')+1 : start]; strings.Contains(line, "//") && !strings.HasPrefix(strings.TrimLeft(text[to:], " \t\r"), "\n") {
+	if line := before[strings.LastIndexByte(before[:start], '\n')+1:]; strings.Contains(line, "//") && strings.Contains(line, "\n") && !strings.HasPrefix(strings.TrimLeft(text[to:], " \t\r"), "\n") {
 		gap = "\n" // a comment ends with its line
 	}
-	return text[:start] + gap + text[to:]
+	return before[:start] + gap + text[to:]
 }
 
 // indentAt is the white space that begins the line of a place.

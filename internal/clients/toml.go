@@ -119,16 +119,12 @@ func unsetTOML(text string, at []string, key string) string {
 	if from < 0 {
 		return text
 	}
-	// Comments above the next table are that table's.
-	for to > from+1 && to < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[to-1]), "#") {
+	// Comments and blank lines after the last pair stay.
+	for line := strings.TrimSpace(lines[to-1]); line == "" || line[0] == '#'; line = strings.TrimSpace(lines[to-1]) {
 		to--
 	}
 	if from > 0 && strings.TrimSpace(lines[from-1]) == "" {
 		from--
-		// The blank line before the next table is kept in its place.
-		for to < len(lines) && to > from+1 && strings.TrimSpace(lines[to-1]) == "" {
-			to--
-		}
 	}
 	return strings.Join(slices.Delete(lines, from, to), "")
 }

@@ -72,7 +72,7 @@ func servers(lines []string, list string) (from, to, own, ownEnd int) {
 		}
 		if dash && len(line)-len(inner) <= dashIndent(lines, from) {
 			if own >= 0 && ownEnd == 0 {
-				ownEnd = i
+				ownEnd = to
 			}
 			name, _, _ := strings.Cut(strings.TrimPrefix(inner, "- name: "), " #")
 			if strings.Trim(name, `"' `) == Server {
