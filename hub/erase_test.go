@@ -69,6 +69,40 @@ func TestEraseSweep(t *testing.T) {
 	}
 }
 
+// TestEraseBesidePublish: another machine erases while one publishes, which holds the task
+// afterwards too.
+func TestEraseBesidePublish(t *testing.T) {
+	lost := 0
+	for n, ended := 1, false; !ended; n++ {
+		f := newFrail()
+		m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+		m.write("b.txt", word)
+		m.publish(PublishRequest{Task: "t"})
+		m.write("a.txt", "one")
+		calls := 0
+		m.now = func() time.Time {
+			if calls++; calls == n {
+				done, err := f.hub().scrubTask(t.Context(), "t", func(_ string, data []byte) bool { return string(data) == word })
+				if err != nil || !done {
+					t.Errorf("clock %d: %v %v", n, done, err)
+				}
+			}
+			return time.Now()
+		}
+		_, err := m.Publish(t.Context(), PublishRequest{Task: "t", Root: m.root})
+		if err != nil {
+			lost++
+		}
+		if err != nil && !IsCode(err, Unreachable) || m.state().Task != "t" {
+			t.Errorf("clock %d: %v %+v", n, err, m.state())
+		}
+		ended = calls < n
+	}
+	if lost == 0 {
+		t.Error("no erasure came between")
+	}
+}
+
 // TestEraseSecret: with the secret, contents that only the hub has are found too,
 // in the manifests of all tasks; the log of another store is reported.
 func TestEraseSecret(t *testing.T) {

@@ -170,9 +170,12 @@ func (s *Shipper) publish(ctx context.Context, r PublishRequest, out *Shipped) (
 		return nil, err
 	}
 	head.Lease.Until, head.Lease.Label = s.until(), s.Label
-	if _, err := s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
-		return nil, s.lose(st)
-	} else if err != nil {
+	if _, err = s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
+		if _, _, err = s.held(ctx, st); err == nil { // an erasure rewrote the manifest
+			err = failed(ctx, s.Hub.taskKey(r.Task), errLost)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	pub.Handoff, pub.Epoch, pub.Until = head.Handoff, head.Lease.Epoch, head.Lease.Until
