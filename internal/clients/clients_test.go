@@ -244,6 +244,7 @@ func TestUnsetKeepsComments(t *testing.T) {
 		{JSON, "{\"a\": {\"b\": 1 /* c, d */, \"resilientwrite\": {}}}", "{\"a\": {\"b\": 1 /* c, d */}}"},
 		{JSON, "{\"a\": {\"resilientwrite\": {} /* c, d */, \"b\": 1}}", "{\"a\": { \"b\": 1}}"},
 		{JSON, "{\"a\": {\"b\": \"//\", // c\n\"resilientwrite\": {}}}", "{\"a\": {\"b\": \"//\" // c\n}}"},
+		{JSON, "{\"a\": {\"b\": \"//\",\n\"resilientwrite\": {}}}", "{\"a\": {\"b\": \"//\"}}"},
 		{JSON, "{\"a\": {\"b\": \"//\", \"resilientwrite\": {}, \"c\": 1}}", "{\"a\": {\"b\": \"//\", \"c\": 1}}"},
 	} {
 		at := []string{"a"}

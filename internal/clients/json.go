@@ -287,7 +287,10 @@ func strip(text string, n *node) string {
 // cut removes a member with its comma, and its line.
 func cut(text string, n *node, i int) string {
 	m := n.members[i]
-	before, to := text[:m.start], m.end
+	before, from, to := text[:m.start], n.start+1, m.end
+	if i > 0 {
+		from = n.members[i-1].end
+	}
 	switch {
 	case m.comma >= 0:
 		to = m.comma + 1
@@ -300,7 +303,7 @@ func cut(text string, n *node, i int) string {
 		to += len(text[to:n.end-1]) - len(strings.TrimLeft(text[to:n.end-1], " \t\r\n"))
 	}
 	gap := ""
-	if line := before[strings.LastIndexByte(before[:start], '\n')+1:]; strings.Contains(line, "//") && strings.Contains(line, "\n") && !strings.HasPrefix(strings.TrimLeft(text[to:], " \t\r"), "\n") {
+	if between := before[from:start]; strings.Contains(between[strings.LastIndexByte(between, '\n')+1:], "//") && !strings.HasPrefix(strings.TrimLeft(text[to:], " \t\r"), "\n") {
 		gap = "\n" // a comment ends with its line
 	}
 	return before[:start] + gap + text[to:]
