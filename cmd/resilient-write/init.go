@@ -17,6 +17,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
@@ -574,22 +575,41 @@ func (f *edited) write(p clients.Place) error {
 	if !relpath.Contains(p.Project, f.path) {
 		perm, dirPerm = 0o600, 0o700
 	}
-	if info, err := os.Stat(f.path); err == nil {
-		perm = info.Mode().Perm()
-	}
-	if f.exec { // for those who may read it
-		perm |= perm >> 2 & 0o111
-	}
 	if f.after == "" {
 		return os.Remove(f.path)
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), dirPerm); err != nil {
 		return err
 	}
-	if err := replace(f.path, perm, writing([]byte(f.after))); err != nil || !f.there {
+	dir, err := fsx.OpenRoot(filepath.Dir(f.path))
+	if err != nil {
 		return err
 	}
-	return os.Chmod(f.path, perm) // independent of the umask
+	defer dir.Close()
+	name := filepath.Base(f.path)
+	was, gone := dir.Lstat(name)
+	if gone == nil {
+		perm = fs.FileMode(was.Mode & 0o777)
+	}
+	if f.exec { // for those who may read it
+		perm |= perm >> 2 & 0o111
+	}
+	err = durable.Place(dir, name, durable.TempName(name), uint32(perm), func(w fsx.File) error {
+		if gone == nil {
+			if w.Chown(was.UID, was.GID) != nil {
+				w.Chown(-1, was.GID) // only root may give a file away
+			}
+			if err := w.Chmod(uint32(perm)); err != nil { // independent of the umask
+				return err
+			}
+		}
+		_, err := w.Write([]byte(f.after))
+		return err
+	})
+	if err == nil {
+		dir.Sync() // not supported by some systems; the file exists anyway
+	}
+	return err
 }
 
 // showInit prints what was done, and what the user must do.

@@ -208,6 +208,19 @@ func TestStatusShowsTheLag(t *testing.T) {
 	s.Close(t.Context())
 }
 
+// TestInitKeepsOwners: a file that root configures for a user stays the user's, who can
+// go on reading it.
+func TestInitKeepsOwners(t *testing.T) {
+	testbed.SkipIf(t, os.Geteuid() != 0, "only root can give a file to another user")
+	d := newDesk(t)
+	d.write("~/.claude.json", "{}\n", 0o600)
+	noErr(t, os.Chown(d.path("~/.claude.json"), 4711, 4712))
+	_, code := d.run("init", "claude-code", "--scope", "user")
+	st := must(os.Lstat(d.path("~/.claude.json")))(t)
+	is := st.Sys().(*syscall.Stat_t)
+	expect(t, code == 0 && st.Size() > 3 && st.Mode().Perm() == 0o600 && is.Uid == 4711 && is.Gid == 4712, "%d: %v %d:%d", code, st.Mode(), is.Uid, is.Gid)
+}
+
 // TestStateThatCannotBeWritten checks that this is an error, and that no second
 // store is created.
 func TestStateThatCannotBeWritten(t *testing.T) {
