@@ -9,15 +9,25 @@ import (
 	"testing"
 	"time"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
-// besides calls a function once before it deletes an object, and refuses slices
-// while it is off.
+// besides calls a function once before it deletes an object, and another one before it
+// lists objects, and refuses slices while it is off.
 type besides struct {
 	object.Store
-	off bool
-	do  func()
+	off    bool
+	do     func()
+	listed func()
+}
+
+func (b *besides) List(ctx context.Context, prefix, after string) ([]object.Info, bool, error) {
+	if do := b.listed; do != nil && prefix == "objects/" {
+		b.listed = nil
+		do()
+	}
+	return b.Store.List(ctx, prefix, after)
 }
 
 func (b *besides) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
@@ -132,6 +142,28 @@ func TestShipBesideCollection(t *testing.T) {
 			t.Errorf("%+v %v", g, err)
 		}
 		m.ship()
+		whole(t, h)
+	})
+	t.Run("of a slice without contents", func(t *testing.T) {
+		f := newFrail()
+		m := openMachine(t, f.hub(), t.TempDir()+"/w")
+		m.write("a.txt", "the content")
+		m.ship()
+		if _, err := m.Store.Delete(t.Context(), rw.DeleteRequest{Path: "a.txt"}); err != nil {
+			t.Fatal(err)
+		}
+		f.dying(m, 3, "before") // bounds, slice, head
+		m.Ship(t.Context())
+		f.revive(m)
+		b := &besides{Store: f}
+		h := &Hub{store: b}
+		if g, err := h.GC(t.Context(), now, time.Hour); err != nil || g.Unreferenced != 1 {
+			t.Fatalf("%+v %v", g, err)
+		}
+		b.listed = func() { m.ship() } // what heads lead to is known by then
+		if g, err := h.GC(t.Context(), now.Add(2*time.Hour), time.Hour); err == nil || g.Deleted != 0 {
+			t.Errorf("%+v %v", g, err)
+		}
 		whole(t, h)
 	})
 }

@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"bytes"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -192,23 +194,43 @@ func TestForked(t *testing.T) {
 	a.sound(store)
 }
 
-// TestSlicesAreCompared: a slice that another shipper made from other rows is
-// not mistaken for ours.
-func TestSlicesAreCompared(t *testing.T) {
+// TestHubFromABackup: nothing is shipped to a hub that has lost slices.
+func TestHubFromABackup(t *testing.T) {
 	f := newFrail()
 	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	m.write("a.txt", "one")
-	f.dying(m, 4, "before") // bounds, pack, slice, head
-	m.Ship(t.Context())
-	for key, data := range f.data {
-		if strings.Contains(key, "/log/") {
-			plain, _ := unpack(key, data)
-			f.data[key] = pack([]byte(strings.Replace(string(plain), "a.txt", "b.txt", 1)))
-		}
-	}
-	f.revive(m)
-	if _, err := m.Ship(t.Context()); !IsCode(err, Forked) {
+	m.ship()
+	before := maps.Clone(f.data)
+	m.write("a.txt", "two")
+	m.ship()
+	m.write("a.txt", "three")
+	f.data = maps.Clone(before)
+	if _, err := m.Ship(t.Context()); !IsCode(err, Forked) || !maps.EqualFunc(f.data, before, bytes.Equal) {
 		t.Fatalf("%v", err)
+	}
+}
+
+// TestSlicesAreCompared: a slice that another shipper made from other rows, or after
+// another slice, is not mistaken for ours.
+func TestSlicesAreCompared(t *testing.T) {
+	for old, other := range map[string]string{"b.txt": "c.txt", `"prev":"stores`: `"prev":"xtores`} {
+		f := newFrail()
+		m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+		m.write("a.txt", "one")
+		m.ship()
+		m.write("b.txt", "two")
+		f.dying(m, 4, "before") // bounds, pack, slice, head
+		m.Ship(t.Context())
+		for key, data := range f.data {
+			if strings.Contains(key, "/log/") {
+				plain, _ := unpack(key, data)
+				f.data[key] = pack([]byte(strings.Replace(string(plain), old, other, 1)))
+			}
+		}
+		f.revive(m)
+		if _, err := m.Ship(t.Context()); !IsCode(err, Forked) {
+			t.Fatalf("%s: %v", other, err)
+		}
 	}
 }
 
