@@ -2,11 +2,14 @@ package hub
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 )
 
@@ -153,6 +156,19 @@ func TestWithheldAndLost(t *testing.T) {
 	out := m.ship()
 	if len(out.Withheld) != 1 || out.Withheld[0].Path != "key.txt" || out.Withheld[0].Reason != "findings" || out.Seq != 2 {
 		t.Fatalf("%+v", out)
+	}
+}
+
+// TestStoreClosedWhileShipping: contents that can no longer be read are not taken for lost.
+func TestStoreClosedWhileShipping(t *testing.T) {
+	f := newFrail()
+	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "w"))
+	for i := range 65 {
+		m.write(fmt.Sprint(i), fmt.Sprint("content ", i))
+	}
+	m.Progress = func(string, int64, int64) { m.Store.Close(t.Context()) }
+	if _, err := m.Ship(t.Context()); !errors.Is(err, rw.ErrStoreClosed) || f.slices() > 0 {
+		t.Fatalf("%v, %d slices", err, f.slices())
 	}
 }
 
