@@ -159,6 +159,24 @@ func TestWithheldAndLost(t *testing.T) {
 	}
 }
 
+// TestWithheldUnlessScanned: a content leaves only if the gate has listed everything in it,
+// and found nothing.
+func TestWithheldUnlessScanned(t *testing.T) {
+	s, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{StateDir: t.TempDir(), MaxContentBytes: 1 << 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	for text, want := range map[string]string{
+		"text": "[]", "key = AKIA" + "IOSFODNN7EXAMPLE": "[]", secret(): "[github_pat]", strings.Repeat("tel +49 170 1234567\n", 1<<10): "[many]", strings.Repeat("x", 1<<16+1): "[not_scanned]",
+	} {
+		kinds, err := (&Shipper{Store: s}).findings(t.Context(), "a.txt", []byte(text))
+		if err != nil || fmt.Sprint(kinds) != want {
+			t.Errorf("%.30s: %v %v", text, kinds, err)
+		}
+	}
+}
+
 // TestStoreClosedWhileShipping: contents that can no longer be read are not taken for lost.
 func TestStoreClosedWhileShipping(t *testing.T) {
 	f := newFrail()
