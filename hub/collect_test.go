@@ -13,13 +13,22 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
-// besides calls a function once before it deletes an object, and another one before it
-// lists objects, and refuses slices while it is off.
+// besides calls functions once: before it deletes an object, before it lists objects, and
+// before it changes the record of a collection. It refuses slices while it is off.
 type besides struct {
 	object.Store
-	off    bool
-	do     func()
-	listed func()
+	off     bool
+	do      func()
+	listed  func()
+	swapped func()
+}
+
+func (b *besides) CompareAndSwap(ctx context.Context, key, etag string, data []byte) (string, error) {
+	if do := b.swapped; do != nil && key == markKey {
+		b.swapped = nil
+		do()
+	}
+	return b.Store.CompareAndSwap(ctx, key, etag, data)
 }
 
 func (b *besides) List(ctx context.Context, prefix, after string) ([]object.Info, bool, error) {
@@ -98,6 +107,25 @@ func TestCollectionOfAClockThatWasAhead(t *testing.T) {
 	}
 }
 
+// TestGraceOfEachObject: what was found after others is not deleted with them.
+func TestGraceOfEachObject(t *testing.T) {
+	_, h, _ := givenUp(t)
+	now := time.Now()
+	for i, c := range []struct {
+		after        time.Duration
+		deleted, all int64
+	}{{0, 0, 1}, {30 * time.Minute, 0, 2}, {61 * time.Minute, 1, 2}, {119 * time.Minute, 0, 1}, {122 * time.Minute, 1, 1}} {
+		if i == 1 {
+			if _, err := h.putObject(t.Context(), []byte("found later")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if g, err := h.GC(t.Context(), now.Add(c.after), time.Hour); err != nil || g.Deleted != c.deleted || g.Unreferenced != c.all {
+			t.Errorf("%v: %+v %v", c.after, g, err)
+		}
+	}
+}
+
 // TestShipBesideCollection: a shipment does not rely on objects that a collection is
 // about to delete or is deleting.
 func TestShipBesideCollection(t *testing.T) {
@@ -110,6 +138,23 @@ func TestShipBesideCollection(t *testing.T) {
 			t.Errorf("%+v %v", g, err)
 		}
 		whole(t, h)
+	})
+	t.Run("marked, and others too", func(t *testing.T) {
+		b, h, m := givenUp(t)
+		if _, err := h.putObject(t.Context(), []byte("of another one")); err != nil {
+			t.Fatal(err)
+		}
+		h.GC(t.Context(), now, time.Hour)
+		b.swapped = func() {
+			if err := h.reuse(t.Context(), h.objectKey(hashOf([]byte("of another one")))); err != nil {
+				t.Error(err)
+			}
+		}
+		m.ship()
+		var left marked
+		if _, err := h.getJSON(t.Context(), markKey, &left); err != nil || len(left.Keys) > 0 {
+			t.Errorf("%q %v", left.Keys, err)
+		}
 	})
 	t.Run("being deleted", func(t *testing.T) {
 		b, h, m := givenUp(t)

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -120,6 +121,31 @@ func TestDirectoryIsPrivate(t *testing.T) {
 	}
 	if data, err := os.ReadFile(outside + "/secret"); err != nil || string(data) != "x" {
 		t.Errorf("%q %v", data, err)
+	}
+}
+
+// TestOneWriterOfAKey: an object is not deleted while it is being replaced, or it would come back.
+func TestOneWriterOfAKey(t *testing.T) {
+	s, err := openPath(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tag, err := s.PutIfAbsent(ctx, "a/b", []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := s.locks.Names(ctx, lockWait, "swap", "a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	brief, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	derr := s.Delete(brief, "a/b")
+	_, serr := s.CompareAndSwap(brief, "a/b", tag, nil)
+	if data, _, err := s.Get(ctx, "a/b"); derr == nil || serr == nil || err != nil || string(data) != "x" {
+		t.Errorf("%v, %v; %q %v", derr, serr, data, err)
 	}
 }
 

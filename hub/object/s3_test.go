@@ -177,15 +177,24 @@ func mustTag(t *testing.T, s Store, key string) string {
 }
 
 // TestReplacedBeforeTheNextAttempt: a write that was applied without an answer, and replaced before
-// it was repeated, is not reported as failed.
+// it was repeated, is not reported as failed. The second attempt meets a conflict.
 func TestReplacedBeforeTheNextAttempt(t *testing.T) {
 	for _, bare := range []bool{false, true} {
-		p := &s3test.Proxy{Next: &s3test.Server{NoMetadata: bare}}
+		server := &s3test.Server{NoMetadata: bare}
+		var busy atomic.Bool
+		p := &s3test.Proxy{Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if busy.CompareAndSwap(true, false) {
+				w.WriteHeader(http.StatusConflict)
+				return
+			}
+			server.ServeHTTP(w, r)
+		})}
 		s := serve(t, p)
-		other := serve(t, p.Next)
+		other := serve(t, server)
 		n := 0
 		replace := func() {
 			n++
+			defer busy.Store(true)
 			if _, err := other.CompareAndSwap(ctx, "a", mustTag(t, other, "a"), fmt.Append(nil, "other ", n)); err != nil {
 				t.Error(err)
 			}
