@@ -310,7 +310,7 @@ func (s *setup) planHooks(c clients.Client, f clients.File) (changed bool, err e
 			path = s.place.Path(h.User)
 		}
 		one, err := s.edit(path, func(text string) (string, error) {
-			own := h.Merge || strings.Contains(text, clients.Program) && h.Ours(text)
+			own := h.Merge || h.Ours(text)
 			switch {
 			case !own && text != "" && s.remove:
 				return text, nil

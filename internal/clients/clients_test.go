@@ -281,7 +281,7 @@ func FuzzLinear(f *testing.F) {
 
 // TestHooks: hooks go into every kind of file and out again; all other bytes are
 // as they were, and doing it twice changes nothing. Hooks of an older version
-// are replaced.
+// are replaced, and those of a program with another name.
 func TestHooks(t *testing.T) {
 	files := testbed.Must(hostevent.Config("claude", Program))(t)
 	config := files[0].Text
@@ -306,6 +306,10 @@ func TestHooks(t *testing.T) {
 		now, err := SetHooks(old, config)
 		testbed.Expect(t, err == nil && strings.Count(now, Program+" hook") == 8 && !strings.Contains(now, "true >"), "%d: an older version: %v\n%s", i, err, now)
 	}
+	renamed := testbed.Must(hostevent.Config("claude", "/opt/it's/rw"))(t)[0].Text
+	text := testbed.Must(SetHooks("{}\n", renamed))(t)
+	testbed.Equal(t, testbed.Must(SetHooks(text, config))(t), testbed.Must(SetHooks("{}\n", config))(t), "hooks of another name are replaced")
+	testbed.Equal(t, testbed.Must(UnsetHooks(text))(t), "", "hooks of another name are removed")
 }
 
 // TestHooksInAGroup: a hook that a person put into a group of ours stays, and so does
@@ -313,7 +317,7 @@ func TestHooks(t *testing.T) {
 func TestHooksInAGroup(t *testing.T) {
 	text := "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"command\": \"'/a b/" + Program + "' hook --host claude || exit 0\"}, {\"command\": \"mine\"}]}]}}\n"
 	testbed.Equal(t, testbed.Must(UnsetHooks(text))(t), "{\"hooks\": {\"Stop\": [{\"hooks\": [ {\"command\": \"mine\"}]}]}}\n")
-	for _, command := range []string{"mine; " + Program + " hook --host claude || exit 0", Program + " hook --host claude && mine", "mine | " + Program + " hook --host claude", "mine hook --host claude"} {
+	for _, command := range []string{"mine; " + Program + " hook --host claude || exit 0", Program + " hook --host claude && mine", "mine | " + Program + " hook --host claude", "mine hook --host claude", "command -v other >/dev/null || exit 0; mine hook --host claude"} {
 		text := "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"command\": \"" + command + "\"}]}]}}\n"
 		out, err := UnsetHooks(text)
 		testbed.Expect(t, err == nil && out == text, "%s: %v %s", command, err, out)

@@ -18,16 +18,17 @@ const shellWord = `(?:[^\s;&|"'\\]|'[^']*'|"[^"]*"|\\.)+`
 
 // runsHook is a command that does nothing else: one that runs a program of the user
 // too is the user's.
-var runsHook = regexp.MustCompile(`^(?:(?:command -v )?` + shellWord + ` >/dev/null \|\| exit 0; )?` +
+var runsHook = regexp.MustCompile(`^(?:(?:command -v )?(` + shellWord + `) >/dev/null \|\| exit 0; )?` +
 	`(` + shellWord + `) hook --host \S+(?: [A-Za-z]+)?(?: \|\| exit 0)?$`)
 
-// ownHook reports whether a hook runs this program, and nothing else.
+// ownHook reports whether a hook runs this program, and nothing else. Under another name
+// the program is known by the guard, which names it too.
 func ownHook(n *node) bool {
 	for _, key := range []string{"command", "bash"} {
 		if m := n.find(key); m != nil {
 			command, _ := m.value.(string)
 			run := runsHook.FindStringSubmatch(command)
-			return run != nil && program(strings.Trim(run[1], `'"`)) == Program
+			return run != nil && (run[1] == run[2] || program(strings.Trim(run[2], `'"`)) == Program)
 		}
 	}
 	return false

@@ -40,11 +40,14 @@ type File struct {
 // cline is an executable for Cline: where the program is, twice, and the event.
 var cline = regexp.MustCompile(`^#!/bin/sh\ncommand -v (.+) >/dev/null \|\| exit 0; (.+) hook --host cline ([A-Za-z]+) \|\| exit 0\n$`)
 
-// Ours reports whether a text is this file, wherever the program is, and holds
-// nothing of a user. The name of a file that is not executed says so.
+// Ours reports whether a text is this file, whatever the program is called, and holds
+// nothing of a user. One that is not executed names resilient-write.
 func (f File) Ours(text string) bool {
+	if !f.Exec {
+		return strings.Contains(text, "resilient-write")
+	}
 	m := cline.FindStringSubmatch(text)
-	return !f.Exec || m != nil && m[1] == m[2] && strings.HasSuffix(f.Project, "/"+m[3])
+	return m != nil && m[1] == m[2] && strings.HasSuffix(f.Project, "/"+m[3])
 }
 
 // clineEvents are the names of the executables of Cline.
