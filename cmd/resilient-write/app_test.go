@@ -466,13 +466,18 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	binaryDir = dir
 	path := filepath.Join(dir, "resilient-write")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, ".").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, ".")
+	build.Env = environ
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil
 })
 
-var binaryDir string
+var (
+	binaryDir string
+	environ   = os.Environ() // before a test names another home, which has no build cache
+)
 
 func removeBinary(int) {
 	if binaryDir != "" {
