@@ -214,7 +214,8 @@ func TestShipBesideCollection(t *testing.T) {
 }
 
 // TestEraseInterruptedForLong: collections between an erasure that died, at any step,
-// and the next shipment delete slices that no head names; no row or content is lost.
+// and the next shipment delete slices that no head names; no row or content is lost, also
+// not until that shipment.
 func TestEraseInterruptedForLong(t *testing.T) {
 	restarted := 0
 	for n, ended := 1, false; !ended; n++ {
@@ -226,12 +227,16 @@ func TestEraseInterruptedForLong(t *testing.T) {
 		}
 		m.write("b.txt", word)
 		m.ship()
+		shipped := m.state()
 		m.eraseWord()
 		f.dying(m, n, ways[0])
 		m.most = 2
 		_, err := m.Ship(t.Context())
 		ended = err == nil && f.count < n
 		f.revive(m)
+		if head, _, err := m.Hub.head(t.Context(), shipped.Store); err != nil || head.Seq < shipped.Seq {
+			t.Fatalf("step %d: the log ends at row %d: %v", n, head.Seq, err)
+		}
 		m.most = 2
 		now := time.Now()
 		m.Hub.GC(t.Context(), now, time.Hour)

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -146,14 +147,16 @@ func TestResumeOnBase(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	gitIn(t, a.root, "init", "-q", "-b", "main")
-	for path, text := range map[string]string{"same.txt": "same", "sub/changed.txt": "before", "gone.txt": "gone", ".gitignore": "*.log\n", "key.txt": secret()} {
+	for path, text := range map[string]string{"same.txt": "same", "sub/changed.txt": "before", "gone.txt": "gone", "held.txt": "held", ".gitignore": "*.log\n", "key.txt": secret()} {
 		os.MkdirAll(filepath.Dir(filepath.Join(a.root, path)), 0o755)
 		os.WriteFile(filepath.Join(a.root, path), []byte(text), 0o644)
 	}
 	gitIn(t, a.root, "add", ".")
 	gitIn(t, a.root, "commit", "-qm", "base")
 	base := gitIn(t, a.root, "rev-parse", "HEAD")
+	held := tree(t, a.root)["held.txt"] // a checkout keeps it
 	a.write("sub/changed.txt", "after")
+	a.write("held.txt", "token: "+secret())
 	a.write("new.txt", "new")
 	a.write("ignored.log", "ignored")
 	a.write("found.txt", "password: "+secret())
@@ -161,7 +164,7 @@ func TestResumeOnBase(t *testing.T) {
 	os.WriteFile(filepath.Join(a.root, "staged.txt"), []byte("only in the index"), 0o644)
 	gitIn(t, a.root, "add", "staged.txt")
 	p := a.publish(PublishRequest{Task: "t"})
-	if p.Base != base || p.FromBase != 3 || len(p.Withheld) != 2 || f.holds(secret()) || f.holds("ignored\n") {
+	if p.Base != base || p.FromBase != 3 || len(p.Withheld) != 3 || f.holds(secret()) || f.holds("ignored\n") {
 		t.Fatalf("%+v", p)
 	}
 
@@ -186,10 +189,11 @@ func TestResumeOnBase(t *testing.T) {
 		t.Fatalf("another commit: %v", err)
 	}
 	b, out, err := resume(clone, ResumeRequest{})
-	if err != nil || len(out.Withheld) != 2 {
+	if err != nil || len(out.Withheld) != 3 {
 		t.Fatalf("%v %+v", err, out)
 	}
 	want := tree(t, a.root)
+	want["held.txt"] = held
 	delete(want, "ignored.log")
 	delete(want, "found.txt")
 	if got := tree(t, b.root); !maps.Equal(got, want) {
@@ -212,20 +216,19 @@ func TestResumeOnBase(t *testing.T) {
 func TestPublishUploadsWhatIsNew(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
-	for i := range 20 {
-		a.write(string(rune('a'+i))+".txt", strings.Repeat(string(rune('a'+i)), 1000))
+	const files = maxPacks + 8
+	for i := range files {
+		a.write(fmt.Sprint(i), strings.Repeat("x", 1000+i))
 	}
-	if p := a.publish(PublishRequest{Task: "t"}); p.Uploaded != 20 || p.Files != 20 {
+	if p := a.publish(PublishRequest{Task: "t"}); p.Uploaded != files || p.Files != files {
 		t.Fatalf("%+v", p)
 	}
-	most := 0
-	for i := range 40 {
+	for i := range files {
 		a.write("z.txt", strings.Repeat("z", 2000+i))
-		a.write(string(rune('a'+i%20))+".txt", strings.Repeat("n", 3000+i))
+		a.write(fmt.Sprint(i), strings.Repeat("n", 3000+i))
 		p := a.publish(PublishRequest{Task: "t"})
-		most = max(most, p.Uploaded)
-		if i < 19 && p.Uploaded != 2 {
-			t.Fatalf("%+v", p)
+		if i < maxPacks && p.Uploaded != 2 {
+			t.Fatalf("%d: %+v", i, p)
 		}
 		m, err := a.Hub.manifest(t.Context(), TaskHead{Task: p.Task, Manifest: p.Manifest})
 		if err != nil {
