@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -140,4 +141,35 @@ func TestEventsOfAWrongClockAreForgotten(t *testing.T) {
 	noErr(t, os.Chtimes(events[0], ahead, ahead))
 	seen(false)
 	seen(true)
+}
+
+// TestSnapshotsOfAWrongClock: a snapshot is kept although the clock was ten years ahead
+// when many others were made.
+func TestSnapshotsOfAWrongClock(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	right := time.Now()
+	make := func(text string) string {
+		t.Helper()
+		noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte(text), 0o644))
+		return must(s.Snapshot(background, around.SnapshotRequest{}))(t).ID
+	}
+	for i := range 50 {
+		s.SetNow(right.AddDate(10, 0, 0).Add(time.Duration(i) * time.Second))
+		make("ahead")
+	}
+	var list []around.Snapshot
+	for i, text := range []string{"ahead", "right", "right again"} {
+		s.SetNow(right.Add(time.Duration(i) * time.Second))
+		id, before := make(text), list
+		list = must(s.SnapshotList(background, around.SnapshotListRequest{}))(t).Snapshots
+		expect(t, slices.ContainsFunc(list, func(x around.Snapshot) bool { return x.ID == id }), "%q: the snapshot is gone", text)
+		if i > 0 {
+			equal(t, list[0].ID, id, "the newest")
+		}
+		if i > 1 {
+			equal(t, list[1].ID, before[0].ID, "the one before")
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -111,7 +112,7 @@ func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, er
 		if err := durable.WriteFile(dir, snap.ID+".json", meta, 0o600); err != nil {
 			return err
 		}
-		return l.expire(dir)
+		return l.expire(dir, snap.ID)
 	})
 }
 
@@ -169,18 +170,21 @@ func listSnapshots(dir fsx.Dir) (list []Snapshot, err error) {
 			list = append(list, snap)
 		}
 	}
+	// Their times are not in order if the clock was wrong.
+	slices.SortStableFunc(list, func(a, b Snapshot) int { return cmp.Compare(b.Seq, a.Seq) })
 	return list, nil
 }
 
-// expire removes the snapshots over the limits, and incomplete ones that a crash left.
-func (l *Layer) expire(dir fsx.Dir) error {
+// expire removes the snapshots over the limits, but not the one that was just made, and
+// incomplete ones that a crash left.
+func (l *Layer) expire(dir fsx.Dir, made string) error {
 	list, err := listSnapshots(dir)
 	if err != nil {
 		return err
 	}
 	stays := map[string]bool{}
 	for i, snap := range list {
-		if i == 0 || i < maxSnapshots && l.Now().Sub(snap.At) < snapshotAge {
+		if snap.ID == made || i < maxSnapshots && l.Now().Sub(snap.At) < snapshotAge {
 			stays[snap.ID] = true
 		}
 	}
