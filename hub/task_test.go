@@ -81,6 +81,8 @@ func TestResumeSweep(t *testing.T) {
 			ended = 0
 			f := newFrail()
 			a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+			a.write("b.txt", "shipped before the task")
+			a.ship()
 			a.write("dir/a.txt", "one")
 			a.write("b.txt", strings.Repeat("large ", 1<<16))
 			os.Chmod(filepath.Join(a.root, "dir/a.txt"), 0o755)
