@@ -154,7 +154,9 @@ func (s *Shipper) openOld(ctx context.Context, st *state) error {
 			return err
 		}
 		var items map[string][]byte
-		items, err = s.Hub.readPack(ctx, sha)
+		if items, err = s.Hub.readPack(ctx, sha); lost(err) {
+			err = nil
+		}
 		for name := range items {
 			o.in[name] = sha
 		}
@@ -165,14 +167,17 @@ func (s *Shipper) openOld(ctx context.Context, st *state) error {
 	return err
 }
 
-// content returns nil for a content that the old incarnation does not have or that
-// was erased.
+// content returns nil for a content that the old incarnation does not have any more or
+// that was erased.
 func (o *oldObjects) content(ctx context.Context, sha string) (data []byte, err error) {
 	switch {
 	case o == nil || o.erased[sha]:
 		return nil, nil
 	case o.single[sha]:
-		return o.h.getObject(ctx, sha)
+		if data, err = o.h.getObject(ctx, sha); lost(err) {
+			return nil, nil
+		}
+		return data, err
 	case o.in[sha] == "":
 		return nil, nil
 	}
@@ -334,7 +339,7 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 				return s.Hub.remove(ctx, info.Key)
 			}
 		}
-		if IsCode(err, Damaged) || IsCode(err, NotFound) {
+		if lost(err) {
 			return nil
 		}
 		return err

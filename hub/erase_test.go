@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,6 +66,40 @@ func TestEraseSweep(t *testing.T) {
 			if f.holds(word) {
 				t.Fatalf("step %d, %s: the hub holds what was erased", n, how)
 			}
+		}
+	}
+}
+
+// TestEraseFromADamagedHub: objects that the hub has lost, or that are damaged, do not keep
+// an erasure from it.
+func TestEraseFromADamagedHub(t *testing.T) {
+	for _, damage := range []func(data map[string][]byte, key string){
+		func(data map[string][]byte, key string) { delete(data, key) },
+		func(data map[string][]byte, key string) { data[key] = data[key][:9] },
+	} {
+		f := newFrail()
+		m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+		m.write("a.txt", "one")
+		m.write("large.txt", strings.Repeat("large ", 1<<16))
+		m.ship()
+		var objects []string
+		for key := range f.data {
+			if strings.HasPrefix(key, "objects/") {
+				objects = append(objects, key)
+			}
+		}
+		m.write("large.txt", strings.Repeat("other ", 1<<16))
+		m.write("b.txt", word)
+		m.ship()
+		m.eraseWord()
+		if err := os.RemoveAll(m.root + ".state/history"); err != nil { // only the hub had the versions
+			t.Fatal(err)
+		}
+		for _, key := range objects {
+			damage(f.data, key)
+		}
+		if out, err := m.Ship(t.Context()); err != nil || f.holds(word) || len(objects) != 2 {
+			t.Errorf("%v %+v, %d objects", err, out, len(objects))
 		}
 	}
 }

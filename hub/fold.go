@@ -244,7 +244,7 @@ type problems []Problem
 // from continuing.
 func (l *problems) note(err error) error {
 	var e *Error
-	if err == nil || !errors.As(err, &e) || e.Code != Damaged && e.Code != NotFound {
+	if !lost(err) || !errors.As(err, &e) {
 		return err
 	}
 	text := e.Code

@@ -255,6 +255,10 @@ func (h *Hub) Close() error {
 	return nil
 }
 
+// lost reports whether err says that the hub does not have an object any more, or not as
+// it was.
+func lost(err error) bool { return IsCode(err, Damaged) || IsCode(err, NotFound) }
+
 // failed returns the error of a failed request, with a hint how to repair it.
 func failed(ctx context.Context, key string, err error) error {
 	if ctx.Err() != nil {
