@@ -41,6 +41,7 @@ func TestMaterialize(t *testing.T) {
 		"own bytes":          {before: map[string]string{"new.txt": "own"}, files: "[new.txt]"},
 		"own file, kept":     {before: map[string]string{"own.txt": "own"}, keep: []string{"own.txt"}, want: map[string]string{"own.txt": "own", "new.txt": "new"}, written: 4},
 		"checkout":           {before: map[string]string{"old.txt": "old", "new.txt": "old"}, git: true, want: map[string]string{"new.txt": "new", "kept.txt": "kept"}, written: 4},
+		"ignored file":       {before: map[string]string{".gitignore": "*.log\n", "own.log": "own"}, git: true, want: map[string]string{"own.log": "own", "new.txt": "new"}, written: 4},
 		"other kinds":        {before: map[string]string{"lib": "old", "new.txt/in/x": "old", "kept.txt/y": "y"}, git: true, want: contents, written: 4},
 		"another commit":     {before: map[string]string{"old.txt": "old"}, git: true, base: strings.Repeat("0", 40), files: "<nil>"},
 		"bytes of something": {opened: map[string]string{"new.txt": "old"}, files: "<nil>"},
