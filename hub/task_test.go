@@ -89,6 +89,7 @@ func TestResumeSweep(t *testing.T) {
 			os.MkdirAll(filepath.Join(a.root, "empty/dir"), 0o755)
 			os.Chmod(filepath.Join(a.root, "empty"), 0o750)
 			os.Symlink("b.txt", filepath.Join(a.root, "link"))
+			os.WriteFile(filepath.Join(a.root, "same.txt"), []byte("one"), 0o644)
 			a.handoff("task")
 			f.dying(a, n, how)
 			if _, err := a.Publish(t.Context(), PublishRequest{Task: "task", Root: a.root}); err == nil && f.count < n {
