@@ -625,6 +625,10 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		editAs(t, s, "two", "f.txt", "c\n", "C two\n")
 		editAs(t, s, "one", "f.txt", "d\n", "D one\n")
 		editAs(t, s, "one", "f.txt", "B one\n", "B one, again\n")
+		for session, want := range map[string]bool{"one": true, "two": false} {
+			list := must(s.Changes(background, around.ChangesRequest{Session: session}))(t)
+			require(t, len(list.Files) == 1 && list.Files[0].Conflict == want, "session %s: %+v", session, list.Files)
+		}
 		for _, name := range []string{"new one.txt", "new\ttwo.txt"} {
 			session := strings.TrimSuffix(name[4:], ".txt")
 			must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: session}, Path: name, Content: []byte("new\n")}))(t)

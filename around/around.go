@@ -150,8 +150,8 @@ type ChangedFile struct {
 	Changes int      `json:"changes"` // Number of changes.
 	Callers []string `json:"callers"` // Who made them; outside means other programs.
 	Seq     uint64   `json:"seq"`     // The newest row.
-	// True when the first of the changes was made to other content than the one
-	// that the journal had recorded last, or one between them did.
+	// True when the file was changed between two of the changes, and that change is
+	// not one of them.
 	Conflict bool `json:"conflict,omitempty"`
 	// The changed lines, and the same as git apply takes it; only when asked for.
 	Hunks []ChangedHunk `json:"hunks,omitempty"`
