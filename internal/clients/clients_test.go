@@ -142,6 +142,7 @@ func TestRefused(t *testing.T) {
 		{"gemini", "{\"mcpServers\": []}", errShape},
 		{"gemini", "{\"mcpServers\": {\"resilientwrite\": 1}}", errShape},
 		{"gemini", "{\"mcpServers\": 1, \"mcpServers\": {}}", nil},
+		{"gemini", "{\"a\": 1, \"a\": 2}", nil},
 		{"codex", "a = ", nil},
 		{"codex", "mcp_servers = 1", errShape},
 		{"codex", "mcp_servers = { resilientwrite = { command = \"x\" } }\n", ErrByHand},
@@ -156,6 +157,14 @@ func TestRefused(t *testing.T) {
 		c, _ := Find(one.client)
 		out, err := Set(c.Format, one.text, c.Edits(c.Files[0], setup))
 		testbed.Expect(t, err != nil && (one.want == nil || errors.Is(err, one.want)), "%.60q: %v\n%s", one.text, err, out)
+	}
+	for client, text := range map[string]string{
+		"codex":    "mcp_servers = { resilientwrite = { command = \"x\" } }\n",
+		"continue": "mcpServers: [{name: resilientwrite}]\n",
+	} {
+		c, _ := Find(client)
+		out, err := Unset(c.Format, text, Edit{At: c.At, Key: Server})
+		testbed.Expect(t, errors.Is(err, ErrByHand), "removed: %q: %v\n%s", text, err, out)
 	}
 }
 
