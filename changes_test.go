@@ -297,6 +297,26 @@ func TestCallsBesideAScan(t *testing.T) {
 	}
 }
 
+// TestMovedAndChanged: a file that was moved and changed since the last scan is another one.
+func TestMovedAndChanged(t *testing.T) {
+	s, dir := opened(t, nil)
+	put := func(name, text string) { noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)) }
+	put("a", "a")
+	put("b", "b")
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	for from, to := range map[string]string{"a": "moved", "b": "changed"} {
+		noErr(t, os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)))
+	}
+	put("changed", "another text")
+	r := must(s.Scan(background, around.ScanRequest{}))(t)
+	expect(t, r.Moved == 1 && r.Created == 1 && r.Deleted == 1, "%+v", r)
+	must(s.Undo(background, rw.UndoRequest{Group: r.Group}))(t)
+	fileIs(t, dir, "a", "a")
+	fileIs(t, dir, "b", "b")
+	gone(t, dir, "moved")
+	gone(t, dir, "changed")
+}
+
 // TestScansSideBySide: however the scans of several processes overlap with each other
 // and with the changes, and whichever saves its index last, each version has one row,
 // in order, and none is lost.
