@@ -317,6 +317,36 @@ func TestMovedAndChanged(t *testing.T) {
 	gone(t, dir, "changed")
 }
 
+// TestSnapshotSparesEdits: only force replaces what was changed since without a tool call,
+// whatever else the scan that found it has to say.
+func TestSnapshotSparesEdits(t *testing.T) {
+	s, dir := opened(t, nil)
+	put := func(name, text string) {
+		noErr(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	put(".gitignore", "out/\n")
+	put("a.txt", "first")
+	snap := must(s.Snapshot(background, around.SnapshotRequest{}))(t)
+	for i, calls := range [][]string{{"call"}, nil, nil} {
+		text := fmt.Sprint("edit ", i)
+		put("a.txt", text)
+		if i == 2 {
+			put("out/log", text)
+		}
+		r := must(s.Scan(background, around.ScanRequest{Calls: calls}))(t)
+		require(t, r.Changed == 1 && len(r.Ignored) == i/2, "%d: %+v", i, r)
+		_, err := s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID})
+		if calls == nil {
+			require(t, errors.Is(err, rw.ErrChangedOutside), "%d: %v", i, err)
+			fileIs(t, dir, "a.txt", text)
+			_, err = s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID, Force: true})
+		}
+		noErr(t, err)
+		fileIs(t, dir, "a.txt", "first")
+	}
+}
+
 // TestScansSideBySide: however the scans of several processes overlap with each other
 // and with the changes, and whichever saves its index last, each version has one row,
 // in order, and none is lost.
