@@ -72,6 +72,15 @@ func (x *scene) slice(change func(*sliceHead)) (key string) {
 	return key
 }
 
+// loop makes the first machine's head lead to a slice that names itself as the one before.
+func (x *scene) loop(first, last uint64) {
+	key := x.slice(func(h *sliceHead) {
+		h.First, h.Last = first, last
+		h.Prev = sliceKey(h.Store, h.Incarnation, first, last)
+	})
+	x.edit(x.key(x.a), map[string]any{"slice": key})
+}
+
 // files makes a manifest for task t whose files are named so.
 func (x *scene) files(mode uint32, paths ...string) {
 	m := Manifest{Format: manifestFormat, Version: version, Task: "t", Withheld: []Withheld{}}
@@ -132,20 +141,8 @@ var forgeries = []struct {
 		x.data[x.a.state().Slice], x.data[head.Prev] = x.data[head.Prev], x.data[x.a.state().Slice]
 	}, false},
 	{"a slice that continues another log", func(x *scene) { x.slice(func(h *sliceHead) { h.Prev = x.b.state().Slice }) }, false},
-	{"a slice that leads to itself", func(x *scene) {
-		key := x.slice(func(h *sliceHead) {
-			h.First, h.Last = 9, 8
-			h.Prev = sliceKey(h.Store, h.Incarnation, 9, 8)
-		})
-		x.edit(x.key(x.a), map[string]any{"slice": key})
-	}, false},
-	{"a slice from row 0 that leads to itself", func(x *scene) {
-		key := x.slice(func(h *sliceHead) {
-			h.First, h.Last = 0, 8
-			h.Prev = sliceKey(h.Store, h.Incarnation, 0, 8)
-		})
-		x.edit(x.key(x.a), map[string]any{"slice": key})
-	}, false},
+	{"a slice that leads to itself", func(x *scene) { x.loop(9, 8) }, false},
+	{"a slice from row 0 that leads to itself", func(x *scene) { x.loop(0, 8) }, false},
 	{"objects swapped", func(x *scene) {
 		var last string
 		for key := range x.data {

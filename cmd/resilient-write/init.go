@@ -575,27 +575,20 @@ func (f *edited) write(p clients.Place) error {
 	if !relpath.Contains(p.Project, f.path) {
 		perm, dirPerm = 0o600, 0o700
 	}
+	if info, err := os.Stat(f.path); err == nil {
+		perm = info.Mode().Perm()
+	}
+	if f.exec { // for those who may read it
+		perm |= perm >> 2 & 0o111
+	}
 	if f.after == "" {
 		return os.Remove(f.path)
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), dirPerm); err != nil {
 		return err
 	}
-	dir, err := fsx.OpenRoot(filepath.Dir(f.path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	name := filepath.Base(f.path)
-	was, gone := dir.Lstat(name)
-	if gone == nil {
-		perm = fs.FileMode(was.Mode & 0o777)
-	}
-	if f.exec { // for those who may read it
-		perm |= perm >> 2 & 0o111
-	}
-	err = durable.Place(dir, name, durable.TempName(name), uint32(perm), func(w fsx.File) error {
-		if gone == nil {
+	return replaceIn(f.path, perm, func(dir fsx.Dir, w fsx.File) error {
+		if was, err := dir.Lstat(filepath.Base(f.path)); err == nil {
 			if w.Chown(was.UID, was.GID) != nil {
 				w.Chown(-1, was.GID) // only root may give a file away
 			}
@@ -606,10 +599,6 @@ func (f *edited) write(p clients.Place) error {
 		_, err := w.Write([]byte(f.after))
 		return err
 	})
-	if err == nil {
-		dir.Sync() // not supported by some systems; the file exists anyway
-	}
-	return err
 }
 
 // showInit prints what was done, and what the user must do.
