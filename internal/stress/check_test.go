@@ -37,9 +37,11 @@ type verdict struct {
 	begun                map[string]int64    // when a call began
 	along                int                 // contents that the editor replaced together with a content that was appended to them
 	asked                int                 // contents that had to be requested by name
+	partly               int                 // contents that a call replaced while the editor wrote them
 	verbs, reasons       map[string]int
 	foreign              map[string][]event // saves by path
 	withdrawn            map[string]bool    // hashes that the editor replaced itself
+	parts                map[string]bool    // hashes of incomplete saves in place
 }
 
 // made is the row that records the content of a path.
@@ -55,7 +57,7 @@ func (v *verdict) fault(format string, args ...any) {
 // check opens the store again and compares its state with the logs.
 func check(ws, logs string) *verdict {
 	v := &verdict{objects: map[string]bool{}, bytes: map[string]int{}, made: map[string]made{}, before: map[string][]string{}, begun: map[string]int64{}, found: map[string]string{}, marked: map[string][]string{}, verbs: map[string]int{}, reasons: map[string]int{},
-		foreign: map[string][]event{}, withdrawn: map[string]bool{}}
+		foreign: map[string][]event{}, withdrawn: map[string]bool{}, parts: map[string]bool{}}
 	ctx := context.Background()
 	s, err := rw.Open(ctx, ws, &rw.Options{Sync: rw.SyncLevel(*level), StateDir: ".resilient_write"})
 	if err != nil {
@@ -76,6 +78,9 @@ func check(ws, logs string) *verdict {
 			v.foreign[e.Paths[0]] = append(v.foreign[e.Paths[0]], e)
 			for _, h := range e.Gone {
 				v.withdrawn[h] = true
+			}
+			for _, h := range e.Parts {
+				v.parts[h] = true
 			}
 			for _, h := range e.Files {
 				v.bytes[h] = e.Bytes
@@ -244,31 +249,45 @@ func (v *verdict) acknowledged(e event) {
 		return
 	}
 	for p, h := range e.Files {
-		if h != "" && !v.withdrawn[h] && !v.kept(p, h) {
+		if h != "" && !v.withdrawn[h] && !v.kept(p, h) && !v.overlooked(e, h) {
 			v.fault("%s %s of %s was acknowledged and is lost", e.Verb, e.ID, p)
 		}
 	}
 	for _, h := range e.Prev {
-		// The editor empties a file that it saves in place. If a call replaces the
-		// file at that moment, what the editor writes then becomes the version.
-		if h == emptyHash {
+		// If a call replaces a file while the editor writes it in place, the version is
+		// what the editor has written at the end.
+		if v.parts[h] {
+			v.partly++
 			continue
 		}
-		if !v.withdrawn[h] && !v.kept(e.Paths[0], h) && !slices.ContainsFunc(e.Paths, func(p string) bool { return v.kept(p, h) }) {
+		if !v.withdrawn[h] && !slices.ContainsFunc(e.Paths, func(p string) bool { return v.kept(p, h) }) && !v.overlooked(e, h) {
 			v.fault("what %s %s replaced at %v is lost", e.Verb, e.ID, e.Paths)
 		}
 	}
 }
 
-// emptyHash is the hash of a file without content.
-var emptyHash = sum(nil)
-
 // disturbed reports whether the editor touched a path of the call while it
 // ran.
-func (v *verdict) disturbed(e event) bool {
+func (v *verdict) disturbed(e event) bool { return len(v.beside(e)) > 0 }
+
+// beside returns the saves of the editor to the paths of a call while it ran.
+func (v *verdict) beside(e event) (list []event) {
 	for _, p := range e.Paths {
 		for _, s := range v.foreign[p] {
 			if s.At >= v.begun[e.ID] && s.From <= e.At {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
+// overlooked reports whether the editor read a file, bytes were appended to it that made
+// it the content h, and then the editor emptied it.
+func (v *verdict) overlooked(e event, h string) bool {
+	for _, s := range v.beside(e) {
+		for _, b := range v.before[h] {
+			if s.Verb == "in place" && slices.Contains(s.Gone, b) || v.overlooked(e, b) {
 				return true
 			}
 		}
@@ -296,7 +315,7 @@ var names = regexp.MustCompile(`\[[^]]*\]|\S*[0-9]\S*`)
 func (v *verdict) report(t *testing.T) {
 	t.Logf("seed %d: %d calls, %d acknowledged, %d refused with effect none, %d of unknown effect", *seed, v.calls, v.writes, v.refused, v.unknown)
 	t.Logf("%d saves of the editor, %d kills, %d stops, %d times a full disk", v.saves, v.kills, v.stops, v.fills)
-	t.Logf("%d contents went with what was appended to them, which the editor replaced; %d were asked for by name", v.along, v.asked)
+	t.Logf("%d contents went with what was appended to them, which the editor replaced; %d were asked for by name; %d were replaced while the editor wrote them", v.along, v.asked, v.partly)
 	t.Logf("verbs %v, reasons %v", v.verbs, v.reasons)
 	for _, count := range []struct {
 		what        string

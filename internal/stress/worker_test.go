@@ -273,7 +273,8 @@ func (e *editor) save() {
 		gone, err = e.discard(at)
 	case 1, 2, 3:
 		ev.Verb = "in place"
-		gone, err = inPlace(at, content)
+		ev.Parts = parts(content)
+		gone, err = e.inPlace(at, content)
 	default:
 		ev.Verb = "rename"
 		gone, err = e.byRename(at, content)
@@ -307,8 +308,8 @@ func (e *editor) byRename(at string, content []byte) (gone []byte, err error) {
 	return nil, err
 }
 
-// inPlace reads a file and writes it again through one descriptor.
-func inPlace(at string, content []byte) (gone []byte, err error) {
+// inPlace reads a file and writes it again through one descriptor, in two steps.
+func (e *editor) inPlace(at string, content []byte) (gone []byte, err error) {
 	f, err := os.OpenFile(at, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -325,8 +326,24 @@ func inPlace(at string, content []byte) (gone []byte, err error) {
 	if err := f.Truncate(0); err != nil {
 		return gone, err
 	}
-	_, err = f.WriteAt(content, 0)
+	half := len(content) / 2
+	if _, err := f.WriteAt(content[:half], 0); err != nil {
+		return gone, err
+	}
+	time.Sleep(time.Duration(e.rng.IntN(500)) * time.Microsecond)
+	_, err = f.WriteAt(content[half:], int64(half))
 	return gone, err
+}
+
+// parts returns the hashes of what others may read while inPlace writes content: the
+// kernel shows a write page by page.
+func parts(content []byte) []string {
+	list := []string{sum(nil), sum(content[:len(content)/2])}
+	for h := sha256.New(); len(content) > 4096; content = content[4096:] {
+		h.Write(content[:4096])
+		list = append(list, hex.EncodeToString(h.Sum(nil)))
+	}
+	return list
 }
 
 // discard removes a file by moving it away first, to read its content.
@@ -354,6 +371,7 @@ type event struct {
 	Reason string            `json:"reason,omitempty"`
 	Cause  string            `json:"cause,omitempty"` // of an internal error
 	Gone   []string          `json:"gone,omitempty"`  // hashes that the editor replaced
+	Parts  []string          `json:"parts,omitempty"` // of a save in place: hashes of what it showed before its end
 	Bytes  int               `json:"bytes,omitempty"` // of a save: its size
 	At     int64             `json:"at"`              // nanoseconds
 	From   int64             `json:"from,omitempty"`  // of a save: when it began
