@@ -1,11 +1,8 @@
 package gate
 
 import (
-	"slices"
 	"strings"
 	"sync"
-
-	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -121,7 +118,7 @@ func (p *Policy) Options(path string) scan.Options {
 	}
 	return scan.Options{Allow: func(family, pattern string) bool {
 		for _, a := range p.File.Allow {
-			if a.Path != "" && (path == "" || !doublestar.MatchUnvalidated(a.Path, path)) {
+			if a.Path != "" && (path == "" || !policyfile.Match(a.Path, path)) {
 				continue
 			}
 			if a.Pattern == "" || a.Pattern == "*" || a.Pattern == family || a.Pattern == pattern {
@@ -135,8 +132,4 @@ func (p *Policy) Options(path string) scan.Options {
 // Excepts reports whether the policy exempts a path from the rules for
 // repositories by shape and from the protected defaults. Letter case counts, as
 // for allow. A glob of a directory covers its contents.
-func (p *Policy) Excepts(path string) bool {
-	return slices.ContainsFunc(p.File.ProtectExceptions, func(glob string) bool {
-		return doublestar.MatchUnvalidated(glob, path) || doublestar.MatchUnvalidated(glob+"/**", path)
-	})
-}
+func (p *Policy) Excepts(path string) bool { return policyfile.Within(p.File.ProtectExceptions, path) }

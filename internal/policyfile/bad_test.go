@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -195,6 +196,8 @@ var badPatterns = []bad{
 	{"two stars by a brace", glob("x{**/a,b}"), 2, 5, BadGlob, aloneHint, "did you mean **/x*?"},
 	{"many braces", glob(strings.Repeat("{a,b}", 9)), 2, 5, BadGlob, "too many", "write more than one glob"},
 	{"set with a slash", glob("a[/]b"), 2, 5, BadGlob, "brackets", "write {a,b} for a choice"},
+	{"empty range", glob("a[cz-a]"), 2, 5, BadGlob, `"z-a"`, "begin a range with its lowest character"},
+	{"range over letter case", glob("[Z-_]"), 2, 5, BadGlob, `"z-_"`, "begin a range with its lowest character"},
 	{"spaces", glob(" a"), 2, 5, BadGlob, "space", ""},
 	{"glob of allow", "allow:\n- path: a\n  reason: b\n- path: /a\n  reason: b\n", 4, 9, BadGlob, "relative", "leave out what precedes the first name"},
 }
@@ -203,6 +206,19 @@ func TestGoodGlobs(t *testing.T) {
 	for _, s := range []string{"**", "*", "a", ".env", "**/.env*", "a/**/b", "{a,b/**}/c", "**/*.{go,md}", "[a-c]?", "a b", "é/ü", "{**/a,b}", "[*]", "[!a]x", "a,b", "..a/b.."} {
 		f, problems := Parse([]byte(glob(s)))
 		testbed.Expect(t, problems == nil && f.Protect[0] == s, "%q: %v", s, problems)
+	}
+}
+
+// TestCoversEveryChoice: a glob matches what one of its choices matches, an empty one
+// included.
+func TestCoversEveryChoice(t *testing.T) {
+	for glob, want := range map[string]string{
+		".env*{,.bak}": ".env .env.d .env/x", "a{,/**}": "a a/b", "?/{**/,}**": "a b a/b", "{a,{B,*c{,d}}}": "a b cd a/b", `A\{,\}`: "a{,}", "[{,}]x": "{x", "[!a]{b,}": "b bb",
+	} {
+		for _, path := range strings.Fields("a b bb cd .env .env.d .env/x a/b a{,} {x") {
+			covered := slices.Contains(strings.Fields(want), path)
+			testbed.Expect(t, Covers([]string{glob}, strings.ToUpper(path)) == covered, "%s covers %s: %v", glob, path, !covered)
+		}
 	}
 }
 

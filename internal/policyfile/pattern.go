@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -16,6 +17,11 @@ const (
 	maxAlternatives = 256  // globs that the braces of one glob can expand to
 	maxGlobs        = 2000 // of a file, braces written out: each path of a call may meet all of them
 	maxRegexCost    = 2000 // instructions of all expressions, roughly: each byte of a text may meet all of them
+)
+
+var (
+	sets   = regexp.MustCompile(`\[[!^]?([^\]]*)`)
+	ranges = regexp.MustCompile(`(.)-(.)`)
 )
 
 const smallerRepeats = "use smaller repeat counts"
@@ -98,10 +104,20 @@ func GlobTooLarge(s string) bool { return len(s) > maxGlob || alternatives(s) > 
 // in any letter case, because the file system may fold names.
 func Covers(globs []string, path string) bool {
 	key := relpath.Key(path)
-	return slices.ContainsFunc(globs, func(glob string) bool {
-		glob = relpath.Key(glob)
-		return !GlobTooLarge(glob) && (doublestar.MatchUnvalidated(glob, key) || doublestar.MatchUnvalidated(glob+"/**", key))
-	})
+	return slices.ContainsFunc(globs, func(glob string) bool { return !GlobTooLarge(glob) && within(relpath.Key(glob), key) })
+}
+
+// Within reports whether one of the globs matches a path or a directory above it.
+func Within(globs []string, path string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool { return within(glob, path) })
+}
+
+func within(glob, path string) bool { return Match(glob, path) || Match(glob+"/**", path) }
+
+// Match reports whether a glob matches a path. Its braces are written out, because the
+// library does not match "a" with "a*{,x}".
+func Match(glob, path string) bool {
+	return slices.ContainsFunc(expand(glob), func(g string) bool { return doublestar.MatchUnvalidated(g, path) })
 }
 
 // checkGlob checks a glob of paths. Forms that are legal but can match no path of a
@@ -138,16 +154,15 @@ func badGlob(s string) (message, hint string) {
 
 // badSegment checks the names of a glob between the slashes.
 func badSegment(s string) (message, hint string) {
-	for rest := s; ; {
-		_, after, found := strings.Cut(rest, "[")
-		if !found {
-			break
-		}
-		set, after, _ := strings.Cut(after, "]")
-		if strings.ContainsAny(set, "/{},") {
+	for _, set := range sets.FindAllStringSubmatch(s, -1) {
+		if strings.ContainsAny(set[1], "/{},") {
 			return "a set in brackets must not hold any of / { } ,", "write {a,b} for a choice"
 		}
-		rest = after
+		for _, r := range ranges.FindAllStringSubmatch(relpath.Key(set[1]), -1) {
+			if r[1] > r[2] {
+				return "the range " + clip(r[0]) + " matches nothing, in lower case as it is compared", "begin a range with its lowest character"
+			}
+		}
 	}
 	for _, glob := range expand(s) {
 		for part := range strings.SplitSeq(glob, "/") {
@@ -165,10 +180,10 @@ func badSegment(s string) (message, hint string) {
 	return "", ""
 }
 
-// expand writes out the braces of a glob.
+// expand writes out the braces of a glob, unless it holds some that are no choice.
 func expand(s string) []string {
 	start := strings.IndexByte(s, '{')
-	if start < 0 {
+	if start < 0 || strings.Contains(s, `\`) || slices.ContainsFunc(sets.FindAllString(s, -1), func(set string) bool { return strings.ContainsAny(set, "{},") }) {
 		return []string{s}
 	}
 	depth, from := 0, start+1

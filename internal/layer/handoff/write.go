@@ -300,7 +300,7 @@ func (w *globWalk) visit(d *tree.Dir[struct{}]) error {
 		case relpath.ProtectedName(e.Name, w.l.Tree.Rules.Protected):
 		case e.Kind == fsx.Directory && w.mayHold(at) && (w.l.Tree.Guard == nil || w.l.Tree.Guard(e.Stat) == nil):
 			d.Enter(e.Name, struct{}{})
-		case e.Kind == fsx.Regular && at != w.without && doublestar.MatchUnvalidated(w.glob, at):
+		case e.Kind == fsx.Regular && at != w.without && policyfile.Match(w.glob, at):
 			if err := w.add(at, e.Size); err != nil {
 				return err
 			}

@@ -11,14 +11,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/gitignore"
 	"github.com/resilientwrite/resilientwrite/internal/gitindex"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/tree"
 )
 
@@ -300,15 +299,9 @@ func (c *Capture) sum() uint64 {
 	return h.Sum64()
 }
 
-func covered(globs []string, p string) bool {
-	return slices.ContainsFunc(globs, func(glob string) bool {
-		return doublestar.MatchUnvalidated(glob, p) || doublestar.MatchUnvalidated(glob+"/**", p)
-	})
-}
+func (c *Capture) excludes(p string) bool { return policyfile.Within(c.Exclude, p) }
 
-func (c *Capture) excludes(p string) bool { return len(c.Exclude) > 0 && covered(c.Exclude, p) }
-
-func (c *Capture) Includes(p string) bool { return len(c.Include) > 0 && covered(c.Include, p) }
+func (c *Capture) Includes(p string) bool { return policyfile.Within(c.Include, p) }
 
 // mayHold reports whether a directory is included or may hold something that is.
 func (c *Capture) mayHold(dir string) bool {
@@ -320,7 +313,7 @@ func (c *Capture) mayHold(dir string) bool {
 				return false
 			case parts[i] == "**":
 				return true
-			case !doublestar.MatchUnvalidated(parts[i], name):
+			case !policyfile.Match(parts[i], name):
 				return strings.ContainsAny(parts[i], "{}") // an alternative may hold a /
 			}
 		}
