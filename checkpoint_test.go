@@ -18,6 +18,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -434,10 +435,15 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 		saved(t, s, name+".replaced", "3")
 	}
 	length(t, must(os.ReadDir(statePath(dir, "checkpoints")))(t), 10)
-	name := strings.Repeat("n", 128)
-	as("one", name, "json", json.RawMessage("1"))
-	as("two", name, "json", json.RawMessage("2"))
-	saved(t, s, name[:119]+".replaced", "1")
+	most := strings.Repeat("n", 119)
+	for _, end := range []string{".replaced", "nnnnnnnnn", "nnnnnnnnm"} { // what is kept of one name is not that name, nor kept of another one
+		as("one", most+end, "json", jsonString(end))
+		as("two", most+end, "json", json.RawMessage("2"))
+	}
+	for _, end := range []string{".replaced", "nnnnnnnnn", "nnnnnnnnm"} {
+		saved(t, s, most+end, "2")
+		saved(t, s, checkpoint.KeptName(most+end), string(jsonString(end)))
+	}
 	check(t, s, true)
 }
 

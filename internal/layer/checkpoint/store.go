@@ -356,10 +356,14 @@ func (s *Layer) Quarantine(c *Stored, dryRun bool) (files []string, err error) {
 }
 
 // KeptName is the name under which the checkpoint of another session is kept when
-// one of this name replaces it.
+// one of this name replaces it. A name that is too long for that is cut and has a piece
+// of its hash.
 func KeptName(name string) string {
 	const suffix = ".replaced"
-	return name[:min(len(name), maxName-len(suffix))] + suffix
+	if most := maxName - len(suffix); len(name) > most {
+		name = name[:most-9] + "-" + engine.HashOf([]byte(name))[:8]
+	}
+	return name + suffix
 }
 
 // CheckName refuses what is no name of a checkpoint.
