@@ -274,22 +274,20 @@ func (b *Builder) content(ctx context.Context, m *engine.Mutation, c sandbox.Cha
 // pair makes a move of a file that is gone and a new one with its bytes and its
 // mode, so that history follows it.
 func (b *Builder) pair() {
-	bySHA, turning := map[string][]*file{}, b.turning()
+	alike, turning := map[file][]*engine.Mutation{}, b.turning()
 	for _, f := range b.gone {
 		if !turning(f.m.Path) {
-			bySHA[f.sha] = append(bySHA[f.sha], f)
+			key := file{sha: f.sha, mode: f.mode}
+			alike[key] = append(alike[key], f.m)
 		}
 	}
 	for _, f := range b.made {
-		if turning(f.m.Path) {
+		key := file{sha: f.sha, mode: f.mode}
+		if turning(f.m.Path) || len(alike[key]) == 0 || f.m.Content.Size() == 0 {
 			continue
 		}
-		i := slices.IndexFunc(bySHA[f.sha], func(g *file) bool { return g.mode == f.mode })
-		if i < 0 || f.m.Content.Size() == 0 {
-			continue
-		}
-		from := bySHA[f.sha][i].m
-		bySHA[f.sha] = slices.Delete(bySHA[f.sha], i, i+1)
+		from := alike[key][0]
+		alike[key] = alike[key][1:]
 		f.m.DropSpooled()
 		from.Kind, from.Forgotten = string(engine.OpMove), true
 		*f.m = engine.Mutation{Path: f.m.Path, Op: engine.OpMove, Kind: string(engine.OpMove), Force: true, Source: from, Ungated: true, AllowShrink: true}
