@@ -188,22 +188,26 @@ func (x attack) open(disk *simfs.FS, level rw.SyncLevel, nonce string) (*rw.Stor
 	return rw.OpenSim(disk, &opts, sim)
 }
 
-// broken runs the call until the process dies at operation n. What the files held is kept.
-func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, err error) {
+// prepared returns a disk on which the call can be made, and a store of it.
+func (x attack) prepared(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 	t.Helper()
-	fs = simfs.New()
+	fs := simfs.New()
 	if x.disk != nil {
 		x.disk(fs)
 	}
-	s, err := x.open(fs, level, "0001")
-	noErr(t, err)
+	s := must(x.open(fs, level, "0001"))(t)
 	if x.before != nil {
 		noErr(t, x.before(s))
 		noErr(t, s.Close(background))
-		if s, err = x.open(fs, level, "0002"); err != nil {
-			t.Fatal(err)
-		}
+		s = must(x.open(fs, level, "0002"))(t)
 	}
+	return fs, s
+}
+
+// broken runs the call until the process dies at operation n. What the files held is kept.
+func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, err error) {
+	t.Helper()
+	fs, s := x.prepared(t, level)
 	was := files(fs)
 	fs.StopAt(n)
 	err = x.run(s)
@@ -498,6 +502,38 @@ func (x attack) upheaval(t *testing.T, what string, plain, disk *simfs.FS, level
 		}
 		for _, c := range report.Conflicts {
 			expect(t, c.Reason == "unwitnessed" || c.Reason == "changed_by_somebody_else", "%+v", c)
+		}
+	}
+}
+
+// TestSlotsRemovedSweep: before each operation of a call, another program removes the
+// directory of slots. After a success the files are those of the call, and after an error
+// with the effect none those before it.
+func TestSlotsRemovedSweep(t *testing.T) {
+	for _, x := range attacks {
+		for _, level := range allLevels {
+			if !x.sim.Mount {
+				continue
+			}
+			t.Run(x.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				for n, reached := 0, true; reached; n++ {
+					fs, s := x.prepared(t, level)
+					want, count := files(fs), 0
+					fs.Before(func(simfs.Op) {
+						if count++; count == n+1 {
+							upheavals["the slots are removed"](fs, x)
+						}
+					})
+					err := x.run(s)
+					fs.Before(nil)
+					if reached = count > n; err == nil {
+						want = x.new
+					}
+					have := files(fs)
+					require(t, maps.Equal(have, want) || err != nil && rw.AsError("", err).Effect != rw.EffectNone, "removed before operation %d, the call: %v: found %s", n, err, brief(have))
+				}
+			})
 		}
 	}
 }

@@ -103,7 +103,7 @@ func clearSource(c *Change) error {
 		return ErrForeign
 	}
 	if err := c.Source.Dir.Rename(c.Source.Name, c.Slot.Dir, c.Slot.Name); err != nil {
-		if isAbsent(err) {
+		if _, exists, serr := c.Source.lstat(); isAbsent(err) && serr == nil && !exists {
 			return nil
 		}
 		return err
