@@ -166,6 +166,9 @@ func (c *checker) list(n *node, s *spec, v reflect.Value) {
 	if len(n.Items) < s.atLeast {
 		c.add(n, BadValue, "the list is empty", "remove the key or give it an item")
 	}
+	if s.tag.Get("empty") != "" {
+		v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Items)))
+	}
 	for i, item := range n.Items {
 		if i == MaxItems {
 			c.add(item, TooLarge, fmt.Sprintf("the list has more than %d items", MaxItems), "write globs that cover more")

@@ -3,6 +3,7 @@ package policyfile
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -118,30 +119,33 @@ func TestGoodFiles(t *testing.T) {
 		return f
 	}
 	for text, want := range map[string]*File{
-		"":                             defaults(),
-		"\n\n":                         defaults(),
-		"# nothing\r\n  # more\r\n":    defaults(),
-		"---\n":                        defaults(),
-		"---\n# c\n...\n":              defaults(),
-		"\ufeff":                       defaults(),
-		"{}":                           defaults(),
-		"version: 1":                   defaults(),
-		"protect: []\nallow: []\n":     defaults(),
-		"thresholds: {}\nhistory: {}":  defaults(),
-		"history: {max_bytes: 0}":      defaults(),
-		"thresholds: {high: 1}":        set(func(f *File) { f.Thresholds.High = 1 }),
-		"gate: {mode: \"off\"}":        set(func(f *File) { f.Gate.Mode = "off" }),
-		"gate:\n  mode: advise # x":    set(func(f *File) { f.Gate.Mode = "advise" }),
-		"'gate': {'reject_at': high}":  set(func(f *File) { f.Gate.RejectAt = "high" }),
-		"protect: [a#b, 'c ''d''']":    set(func(f *File) { f.Protect = []string{"a#b", "c 'd'"} }),
-		"protect: [\"\\u00e9\\x41\"]":  set(func(f *File) { f.Protect = []string{"éA"} }),
-		"protect:\n- a\n\n# c\n- b\n":  set(func(f *File) { f.Protect = []string{"a", "b"} }),
-		"history: {max_bytes: 4096}":   set(func(f *File) { f.History.MaxBytes = 4096 }),
-		"history: {max_bytes: 64KiB}":  set(func(f *File) { f.History.MaxBytes = 64 << 10 }),
-		"history: {max_bytes: '3B'}":   set(func(f *File) { f.History.MaxBytes = 3 }),
-		"history: {max_age: 90m}":      set(func(f *File) { f.History.MaxAge = 90 * time.Minute }),
-		"history: {max_age: 2w}":       set(func(f *File) { f.History.MaxAge = 14 * 24 * time.Hour }),
-		"history: {max_age: \"PT1H\"}": set(func(f *File) { f.History.MaxAge = time.Hour }),
+		"":                            defaults(),
+		"\n\n":                        defaults(),
+		"# nothing\r\n  # more\r\n":   defaults(),
+		"---\n":                       defaults(),
+		"---\n# c\n...\n":             defaults(),
+		"\ufeff":                      defaults(),
+		"{}":                          defaults(),
+		"version: 1":                  defaults(),
+		"protect: []\nallow: []\n":    defaults(),
+		"thresholds: {}\nhistory: {}": defaults(),
+		"history: {max_bytes: 0}":     defaults(),
+		"thresholds: {high: 1}":       set(func(f *File) { f.Thresholds.High = 1 }),
+		"gate: {mode: \"off\"}":       set(func(f *File) { f.Gate.Mode = "off" }),
+		"gate:\n  mode: advise # x":   set(func(f *File) { f.Gate.Mode = "advise" }),
+		"'gate': {'reject_at': high}": set(func(f *File) { f.Gate.RejectAt = "high" }),
+		"protect: [a#b, 'c ''d''']":   set(func(f *File) { f.Protect = []string{"a#b", "c 'd'"} }),
+		"protect: [\"\\u00e9\\x41\"]": set(func(f *File) { f.Protect = []string{"éA"} }),
+		"protect:\n- a\n\n# c\n- b\n": set(func(f *File) { f.Protect = []string{"a", "b"} }),
+		"history: {max_bytes: 4096}":  set(func(f *File) { f.History.MaxBytes = 4096 }),
+		"history: {max_bytes: 64KiB}": set(func(f *File) { f.History.MaxBytes = 64 << 10 }),
+		"history: {max_bytes: '3B'}":  set(func(f *File) { f.History.MaxBytes = 3 }),
+		"history: {max_bytes: 9223372036854775807}": set(func(f *File) { f.History.MaxBytes = math.MaxInt64 }),
+		"exec: {allow_write: []}":                   set(func(f *File) { f.Exec.AllowWrite = []string{} }),
+		"allow: [{path: a, reason: \"b\\tc\"}]":     set(func(f *File) { f.Allow = []Allow{{Path: "a", Reason: "b\tc"}} }),
+		"history: {max_age: 90m}":                   set(func(f *File) { f.History.MaxAge = 90 * time.Minute }),
+		"history: {max_age: 2w}":                    set(func(f *File) { f.History.MaxAge = 14 * 24 * time.Hour }),
+		"history: {max_age: \"PT1H\"}":              set(func(f *File) { f.History.MaxAge = time.Hour }),
 		"allow:\n- path: a\n  reason: |\n    b\n    c\n": set(func(f *File) {
 			f.Allow = []Allow{{Path: "a", Reason: "b\nc"}}
 		}),
@@ -173,7 +177,7 @@ func TestSchema(t *testing.T) {
 	testbed.Expect(t, valid(full) && valid("{}") && valid("history: {max_age: 30d, max_bytes: 0}"), "the schema refuses a good file")
 	beyond := map[string]bool{ // what a schema does not say
 		"duplicate": true, "duplicate inside": true, "duplicate family": true, "name twice": true, "missing dash": true,
-		"escape in reason": true, "threshold order": true, "threshold default": true, "infinity": true, "hexadecimal": true,
+		"escape in reason": true, "threshold order": true, "threshold order in a line": true, "hexadecimal size": true, "threshold default": true, "infinity": true, "hexadecimal": true,
 		"underscore": true, "leading zero": true, "huge size": true, "age in months": true, "long age": true, "version with a point": true,
 	}
 	for _, group := range [][]bad{badKeys, badValues} {

@@ -76,6 +76,12 @@ func TestManyProblems(t *testing.T) {
 	testbed.Equal(t, strings.Join(got, ", "), want)
 	_, problems = Parse([]byte("disable_patterns:\n" + strings.Repeat("- X\n", 50)))
 	testbed.Expect(t, len(problems) == MaxProblems && problems[19].Line == 21, "%d problems", len(problems))
+	var keys strings.Builder
+	for i := range 2 * MaxProblems {
+		fmt.Fprintf(&keys, "k%d: 1, ", i)
+	}
+	_, problems = Parse([]byte("extend_patterns: {a: [{" + keys.String() + "regex: x}]}"))
+	testbed.Expect(t, len(problems) == MaxProblems && problems[0].Column == 23 && strings.Contains(problems[0].Message, "missing"), "found last, but first in the file: %v", problems)
 	_, problems = Parse([]byte("protect:\n- *.a\n- *.b\n- !c\n"))
 	testbed.Expect(t, len(problems) == 3 && problems[2].Line == 4, "%v", problems)
 }
@@ -131,6 +137,9 @@ allow:
 	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
 		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
+	f, _ = Parse([]byte("extend_patterns: {a: [{name: b, regex: c}]}\ndisable_families: [apricot" + strings.Repeat(", zebra", MaxProblems) + "]\n"))
+	many := f.CheckNames(families, patterns)
+	testbed.Expect(t, len(many) == MaxProblems && many[0].Hint == "", "%d problems, the first %v", len(many), many[0])
 }
 
 func FuzzParse(f *testing.F) {

@@ -221,20 +221,20 @@ func unknownKey(word string, s *spec) string {
 	for _, k := range s.keys {
 		names = append(names, k.name)
 	}
-	elsewhere := keyPlace(strings.ToLower(word), policy, s, "")
+	elsewhere := keyPlace(strings.ToLower(word), policy, "")
 	if elsewhere != "" {
 		elsewhere = "did you mean " + elsewhere + "?"
 	}
 	return didYouMean(word, names, elsewhere)
 }
 
-// keyPlace finds a key in another object of the policy, such as gate.mode.
-func keyPlace(word string, s, not *spec, path string) string {
+// keyPlace finds a key of any object of the policy, such as gate.mode.
+func keyPlace(word string, s *spec, path string) string {
 	for _, k := range s.keys {
-		if k.name == word && s != not {
+		if k.name == word {
 			return path + k.name
 		}
-		if found := keyPlace(word, k.spec, not, path+k.name+"."); found != "" {
+		if found := keyPlace(word, k.spec, path+k.name+"."); found != "" {
 			return found
 		}
 	}

@@ -68,7 +68,7 @@ func (p *Problem) Error() string {
 // The tags of its fields are the table of all keys: key is the name; form is the form of
 // a text, choices lists its values; min, max and above are the bounds of a number, and
 // reason is that of one out of range; missing is the hint when a required key is
-// missing. What tightens a policy is in the tags stricter, absent, gate and vouched, see
+// missing; empty says that an empty list is not the same as none. What tightens a policy is in the tags stricter, absent, gate and vouched, see
 // [Strictnesses]. spec/policy.schema.json contains the same rules; a test compares them.
 type File struct {
 	Version         int         `key:"version" min:"1" max:"1" reason:"unsupported_version" default:"1" stricter:"makes no difference"`
@@ -162,9 +162,10 @@ type Capture struct {
 }
 
 // Exec defines what a command that Store.Exec runs may do. AllowWrite lists directories
-// outside of the workspace: absolute paths, ~/NAME and $NAME. Nil means not given.
+// outside of the workspace: absolute paths, ~/NAME and $NAME. Nil means not given,
+// an empty list none.
 type Exec struct {
-	AllowWrite []string `key:"allow_write" form:"word" vouched:"true"`
+	AllowWrite []string `key:"allow_write" form:"word" vouched:"true" empty:"none"`
 }
 
 // History limits the kept earlier versions. Zero means not given.
