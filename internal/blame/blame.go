@@ -14,8 +14,10 @@ type Version struct {
 
 // File is the origin of the lines of a file, as far as it is known.
 type File struct {
+	Restored map[string]bool // the contents that a later version may bring back
+
 	rows    []uint64   // of each line
-	past    [][]uint64 // of each version
+	past    [][]uint64 // of each version with such a content
 	list    []Version
 	undone  []int // of each version: the one that undid it
 	text    []byte
@@ -46,8 +48,12 @@ func (f *File) Add(v Version) error {
 		}
 		f.rows = rows
 	}
+	past := f.rows
+	if !f.Restored[v.SHA] {
+		past = nil // of every version they would take far more memory than the file
+	}
 	f.text = v.Text
-	f.list, f.past = append(f.list, Version{Row: v.Row, SHA: v.SHA, Opaque: v.Opaque}), append(f.past, f.rows)
+	f.list, f.past = append(f.list, Version{Row: v.Row, SHA: v.SHA, Opaque: v.Opaque}), append(f.past, past)
 	f.undone = append(f.undone, 0)
 	return nil
 }

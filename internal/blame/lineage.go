@@ -88,6 +88,10 @@ func (l *Layer) Read(ctx context.Context, path, sha string) (out around.BlameRes
 // origins goes through the versions that led to a text.
 func (l *Layer) origins(ctx context.Context, chain []*history.Version, now []byte) (f File, err error) {
 	last := ""
+	f.Restored = map[string]bool{}
+	for _, v := range chain {
+		f.Restored[v.M.SHA256] = f.Restored[v.M.SHA256] || brings(v)
+	}
 	for i, v := range chain {
 		if ctx.Err() != nil {
 			return f, fault.New(fault.Canceled).Because(ctx.Err())
@@ -181,9 +185,12 @@ func chainOf(l *history.Lineage) (chain []*history.Version, all bool, err error)
 	return chain, true, nil
 }
 
+// brings reports whether a version may bring back an earlier one.
+func brings(v *history.Version) bool { return v.M.Op == "undo" || v.M.Op == "restore" }
+
 // version returns a version with its text.
 func (l *Layer) version(v *history.Version) Version {
-	b := Version{Row: v.Seq, SHA: v.M.SHA256, Back: v.M.Op == "undo" || v.M.Op == "restore"}
+	b := Version{Row: v.Seq, SHA: v.M.SHA256, Back: brings(v)}
 	if v.M.SHA256 == "" {
 		return b
 	}
