@@ -87,7 +87,7 @@ func Split(doc []byte) (yaml []byte, body []byte, err error) {
 		before := len(yaml) - len(rest)
 		line, rest, _ = bytes.Cut(rest, []byte("\n"))
 		if isDelimiter(line, "---") || isDelimiter(line, "...") {
-			return yaml[:before:before], rest, nil
+			return yaml[:before], rest, nil
 		}
 	}
 	return nil, nil, Unterminated

@@ -186,7 +186,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a: !!int x\n", frontmatter.InvalidYAML, 1, "!!int"}, {"a: [!!int , 3]\n", frontmatter.InvalidYAML, 1, "!!int"}, {"a: !!map\nb: 1\n", frontmatter.InvalidYAML, 2, "not indented"},
 		{"a: !!seq\nb: 1\n", frontmatter.InvalidYAML, 2, "not allowed here"}, {"a: !!bool yes\n", frontmatter.InvalidYAML, 1, "!!bool"},
 		{"<<: {a: 1}\n", frontmatter.InvalidYAML, 1, "merge"}, {"? a\n: b\n", frontmatter.InvalidYAML, 1, "?"}, {"? [a]\n: b\n", frontmatter.InvalidYAML, 1, "?"},
-		{"&x a: 1\n", frontmatter.InvalidYAML, 1, "keys"}, {"a: &x b\n*x : 1\n", frontmatter.InvalidYAML, 2, "keys"},
+		{"&x a: 1\n", frontmatter.InvalidYAML, 1, "keys"}, {"!!str a: 1\n", frontmatter.InvalidYAML, 1, "keys"}, {"a: &x b\n*x : 1\n", frontmatter.InvalidYAML, 2, "keys"},
 		{"a: *x\n", frontmatter.InvalidYAML, 1, "anchor"}, {"a: &x [*x]\n", frontmatter.InvalidYAML, 1, "anchor"},
 		{"a: \"\\ud800\"\n", frontmatter.InvalidYAML, 1, ""}, {"a: \"\\udc00 abcdef\"\n", frontmatter.InvalidYAML, 1, "\\u"}, {"a: \"\\ud83d\\u0041 abcdefgh\"\n", frontmatter.InvalidYAML, 1, ""},
 		{"a: \"\\xZZ\"\n", frontmatter.InvalidYAML, 1, "\\x"}, {"a: [x, \"ok\", \"\\u12G4\"]\n", frontmatter.InvalidYAML, 1, "\\u"}, {"a: \"\\U00110000\"\n", frontmatter.InvalidYAML, 1, "\\U"},
@@ -241,6 +241,11 @@ hash: "a #b"
 colon: "a: b"
 quote: say "hi"
 merge: "<<"
+time: "2026-11-21 10:00:00"
+letter: "y"
+wide: "a　b"
+joined: 👩‍🚀
+joined too: "- 👩‍🚀\\"
 list:
   - a
   - - 1
@@ -259,6 +264,7 @@ func TestEncode(t *testing.T) {
 		"date", "2026-11-21T10:00:00Z", "num", "007", "empty", "", "cjk", "日本語 😀", "url", "https://x.org/#a", "ctl", "a\x1b\u202eb\U000e0001",
 		"text", "one\n  two\n\nthree\n", "cut", "a\nb", "keep", "a\n\n", "lead", " a\nb", "tail", "a \nb ", "crlf", "a\r\nb",
 		"dash", "- x", "hash", "a #b", "colon", "a: b", "quote", "say \"hi\"", "merge", "<<",
+		"time", "2026-11-21 10:00:00", "letter", "y", "wide", "a\u3000b", "joined", "👩\u200d🚀", "joined too", "- 👩\u200d🚀\\",
 		"list", []any{"a", []any{num("1"), nil}, pairs("k", "v", "w", []any{}), pairs()}, "map", pairs("in", pairs("deep", "x")), "null map", (*frontmatter.Map)(nil))
 	got := testbed.Must(frontmatter.Encode(m))(t)
 	testbed.Equal(t, cmp.Diff(encoded, string(got)), "")
@@ -345,6 +351,7 @@ func TestEveryRefusalHasAPlace(t *testing.T) {
 		"blank lines":              {"a: 1\n" + strings.Repeat("\n", 200) + "b: 1\n", 102, 1, frontmatter.TooLarge, "blank lines"},
 		"angles":                   {"a: " + strings.Repeat("<", 2000), 1, 1004, frontmatter.TooLarge, "in a row"},
 		"nested by an alias":       {"a: &a " + nestedIn(40) + "\nb: " + nestedIn(40, "*a"), 2, 44, frontmatter.TooLarge, "nested deeper than 64"},
+		"nested by two aliases":    {"a: &a " + nestedIn(25) + "\nb: &b [" + nestedIn(25, "*a") + "]\nc: " + nestedIn(20, "*b"), 3, 24, frontmatter.TooLarge, "nested deeper than 64"},
 		"values by an alias":       {"a: &a [" + strings.Repeat("1,", 9000) + "]\nb: [" + strings.Repeat("*a, ", 20) + "]", 2, 45, frontmatter.TooLarge, "more than 100000 values"},
 		"tokens":                   {"a: [" + strings.Repeat("1,\n", 20_000) + "]", 0, 0, frontmatter.TooLarge, "tokens"},
 		"anchors":                  {"a: " + strings.Repeat("\n- &a x", 1200), 0, 0, frontmatter.TooLarge, "tags and anchors"},
@@ -585,6 +592,8 @@ func TestSplitJoinBodies(t *testing.T) {
 	m := &frontmatter.Map{}
 	m.Set("text", "one\n---\ntwo\n...\n")
 	m.Set("---", "---")
+	m.Set("no block", "a"+strings.Repeat("\n", 200)+"b") // which Decode refuses
+	m.Set("angles", strings.Repeat("<", 2000))
 	for _, body := range []string{
 		"", "\n", "x", "no final newline", "---", "---\n", "...\n", "\n---\n", "---\na: 1\n---\n", "\r\n", "a\r\nb\r\n", "\x00\xff\xfe", "\ufeff---\n",
 	} {

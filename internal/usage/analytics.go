@@ -182,7 +182,7 @@ func (f *fold) mutation(r *journal.Record, m *journal.Mutation, at time.Time) {
 			f.Checkpoints.Overwrites++
 		}
 		saves := f.Checkpoints.ByName[name]
-		f.Checkpoints.ByName[strings.Clone(name)] = analytics.Saves{Saves: saves.Saves + 1, TotalBytes: plus(saves.TotalBytes, m.Bytes)}
+		f.Checkpoints.ByName[strings.Clone(name)] = analytics.Saves{Saves: saves.Saves + 1, TotalBytes: plus(saves.TotalBytes, written(m))}
 	}
 }
 

@@ -214,6 +214,7 @@ func TestMutations(t *testing.T) {
 	internalName := file("create", ".resilient_write/chunks/s/part-001.txt", 5)
 	copied := journal.Mutation{Op: "append", Path: "log", Bytes: 110, PrevBytes: 100}
 	nothing := journal.Mutation{Op: "append", Path: "log", Bytes: 110, PaySHA256: "bb"}
+	negative := file("create", "out", -5)
 	for what, c := range map[string]struct {
 		m           journal.Mutation
 		path        string // of a write
@@ -230,6 +231,7 @@ func TestMutations(t *testing.T) {
 		"workspace file with a internalName name": {internalName, ".resilient_write/chunks/s/part-001.txt", 5, 0, 1},
 		"append by copy":                          {copied, "log", 10, 0, 1},
 		"append of nothing":                       {nothing, "log", 0, 0, 1},
+		"negative size":                           {negative, "out", 0, 0, 1},
 	} {
 		got := foldRows(analytics.Request{}, commit(1, 1, "", c.m))
 		path := ""
@@ -240,6 +242,9 @@ func TestMutations(t *testing.T) {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}
+	saved := state("checkpoint", "checkpoints/plan.json")
+	saved.Bytes = -5
+	testbed.Equal(t, foldRows(analytics.Request{}, commit(1, 1, "", saved)).Checkpoints.ByName["plan"], analytics.Saves{Saves: 1}, "a checkpoint of a negative size")
 }
 
 // TestAborts: commits that were rolled back, wherever that is recorded, count nothing.
