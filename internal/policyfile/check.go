@@ -19,7 +19,7 @@ import (
 )
 
 // profile is the subset of YAML that a policy may use.
-var profile = strictyaml.Profile{MaxDepth: MaxDepth, MaxTokens: 100_000, MaxMembers: 1000}
+var profile = strictyaml.Profile{MaxDepth: MaxDepth}
 
 // checker compares a document with the table of keys, puts the values in the
 // file and collects the problems.
@@ -55,7 +55,7 @@ func (c *checker) read(data []byte) *node {
 		switch p.Kind {
 		case strictyaml.Duplicate:
 			reason = DuplicateKey
-		case strictyaml.TooLarge:
+		case strictyaml.Unread:
 			reason = TooLarge
 		}
 		c.problems = append(c.problems, &Problem{p.Line, p.Column, reason, p.Message, p.Hint})

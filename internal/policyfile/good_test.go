@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	godiff "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/xeipuuv/gojsonschema"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )

@@ -82,8 +82,6 @@ func TestManyProblems(t *testing.T) {
 	}
 	_, problems = Parse([]byte("extend_patterns: {a: [{" + keys.String() + "regex: x}]}"))
 	testbed.Expect(t, len(problems) == MaxProblems && problems[0].Column == 23 && strings.Contains(problems[0].Message, "missing"), "found last, but first in the file: %v", problems)
-	_, problems = Parse([]byte("protect:\n- *.a\n- *.b\n- !c\n"))
-	testbed.Expect(t, len(problems) == 3 && problems[2].Line == 4, "%v", problems)
 }
 
 func TestProblemText(t *testing.T) {

@@ -1,9 +1,7 @@
-// Package strictyaml reads one document of YAML with goccy/go-yaml.
+// Package strictyaml reads one document of YAML with go.yaml.in/yaml.
 //
-// The text is untrusted. If the library would need time that grows faster than the
-// text, the input is bounded or split into pieces. If the library omits or misreads
-// something, it is refused: every character of the text is in the tree that Parse
-// returns, in a comment, or the subject of a problem.
+// The text is untrusted: its size, its nesting and the number of its values are bounded,
+// and aliases are not expanded.
 package strictyaml
 
 import (
@@ -11,13 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/scanner"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -25,14 +24,12 @@ import (
 // Profile selects the features of YAML that a document may use. A limit of zero means
 // no limit.
 type Profile struct {
-	MaxDepth   int // mappings and lists inside each other
-	MaxTokens  int
-	MaxMembers int // keys of one block mapping
-	Before     int // lines of the file before the text; they are counted in the lines of problems
+	MaxDepth int // mappings and lists inside each other
+	Before   int // lines of the file before the text; they are counted in the lines of problems
 
 	// References allows anchors, aliases and the tags of the core schema.
 	References bool
-	// Any allows all of YAML. The values of scalars are then not exact.
+	// Any allows all of YAML, and several documents.
 	Any bool
 }
 
@@ -43,8 +40,7 @@ const (
 	Syntax    Kind = iota // not YAML, or YAML that the profile excludes
 	Duplicate             // a key that is defined twice
 	TooDeep
-	TooLarge
-	Unread // valid in the part that was read, but too large to be read in full
+	Unread // valid as far as it was read, but not readable for many programs, or too large
 )
 
 // Problem is one mistake in a document.
@@ -87,30 +83,9 @@ type Node struct {
 type Field struct{ Key, Value *Node }
 
 const (
-	// maxPaths bounds the length of the paths of all nodes together: the
-	// parser builds the path of every node from the keys around it.
-	maxPaths = 64 << 20
-	// maxMoves bounds the empty values times the tokens: for each empty value
-	// the parser moves the tokens after it.
-	maxMoves = 1 << 30
-	// maxTokens bounds the tokens, each of which takes about 600 bytes until the
-	// text has been read.
-	maxTokens = 1 << 19
-	// maxMarked bounds the keys that are marked with ?. A mapping that has one
-	// is not given to the parser in pieces.
-	maxMarked = 256
-	// maxProperties bounds the tags and anchors of a profile with References,
-	// and those in a row of any: they nest without indentation.
-	maxProperties = 1000
-	// maxAngles bounds consecutive < characters; for each of them the scanner counts
-	// the following ones.
-	maxAngles = 1000
-	// maxTabs bounds the tabs of a line; for each of them in double quotes the
-	// scanner copies the text before it.
-	maxTabs = 100
-	// maxBlank bounds the blank lines in a row; for each of them in a block of
-	// text the scanner copies those before it.
-	maxBlank = 100
+	// maxMarks bounds the characters that can separate two values. The library needs
+	// hundreds of bytes for each value.
+	maxMarks = 1 << 19
 	// maxCollected bounds the problems.
 	maxCollected = 1000
 )
@@ -119,9 +94,11 @@ const (
 type reader struct {
 	profile  Profile
 	text     string
-	lines    []string // nil until at needs them
-	dropped  []int    // blank lines, each by the number of the line before it
-	places   map[*token.Token]span
+	lines    []string // nil until line needs them
+	last     place    // where rest is
+	rest     string
+	done     map[*yaml.Node]*Node
+	paired   bool // see pairs
 	problems []*Problem
 }
 
@@ -129,7 +106,7 @@ type reader struct {
 // Any, in any way; its last line need not end. It returns nil when there is no value and when there are
 // problems, which are sorted by position.
 func Parse(text string, profile Profile) (*Node, []*Problem) {
-	r := &reader{profile: profile, text: text}
+	r := &reader{profile: profile, text: text, done: map[*yaml.Node]*Node{}}
 	root := r.read()
 	if len(r.problems) == 0 {
 		return root, nil
@@ -144,256 +121,314 @@ func Parse(text string, profile Profile) (*Node, []*Problem) {
 func (r *reader) read() (root *Node) {
 	defer func() {
 		if p := recover(); p != nil {
-			root = nil
 			r.add(place{1, 1}, Syntax, "the YAML parser could not read the text", "")
 		}
 	}()
 	if r.check(); len(r.problems) > 0 {
 		return nil
 	}
-	if !strings.HasSuffix(r.text, "\n") {
-		r.text += "\n" // the scanner drops a tag at the very end
+	text := r.text
+	if r.profile.Any { // the library knows version 1.1 only
+		text = version.ReplaceAllString(text, "${1}1.1")
 	}
-	tokens := r.tokenize()
-	if len(r.problems) > 0 {
+	docs, err := load(text)
+	if err != nil && strings.Contains(err.Error(), "invalid Unicode character escape") && pair.MatchString(text) {
+		r.paired = true
+		docs, err = load(pair.ReplaceAllStringFunc(text, joined))
+	}
+	if err != nil {
+		r.failed(err)
 		return nil
 	}
-	r.cover(tokens)
-	w := walk{r: r, split: true, runs: make([]run, 1), anchors: map[string]bool{}}
-	if w.all(tokens); len(r.problems) > 0 {
-		return nil
-	}
-	t := treeMaker{r: r, seen: map[*token.Token]bool{}, named: map[string]*Node{}}
-	return t.document(tokens, w.runs)
-}
-
-// tokenize returns the tokens of the text, unless there are too many.
-func (r *reader) tokenize() (tokens token.Tokens) {
-	var s scanner.Scanner
-	s.Init(r.text)
-	for {
-		list, err := s.Scan()
-		if err == io.EOF {
-			return tokens
-		}
-		if tokens.Add(list...); len(tokens) > maxTokens {
-			r.add(r.at(tokens[maxTokens]), Unread, "too many values to read them all in good time; the text is not checked", "")
+	for i, doc := range docs {
+		if i > 0 && !r.profile.Any {
+			r.add(place{doc.Line, doc.Column}, Syntax, "the file holds more than one YAML document", "leave out the text from here on")
 			return nil
 		}
+		r.directives(doc.Line)
+		root = r.node(doc.Content[0], 0)
+		if root != nil && root.empty() {
+			root = nil
+		}
 	}
+	return root
 }
 
-// check refuses characters that YAML does not allow unescaped, and texts that
-// keep the scanner busy. With Any, which does not return values, the latter are
-// changed instead; the places of all characters stay.
-func (r *reader) check() {
-	if r.profile.Any {
-		if r.noControl(); len(r.problems) == 0 {
-			r.calm()
+func load(text string) (docs []*yaml.Node, err error) {
+	loader, err := yaml.NewLoader(strings.NewReader(text))
+	for err == nil {
+		doc := new(yaml.Node)
+		if err = loader.Load(doc); err == nil {
+			docs = append(docs, doc)
 		}
-		return
 	}
-	at, angles, tabs, blank := place{1, 1}, 0, 0, 0
+	if err == io.EOF {
+		err = nil
+	}
+	return docs, err
+}
+
+// pair matches a character that JSON escapes as two halves, which the library does not
+// know. The columns after it are two less then.
+var pair = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+
+func joined(pair string) string {
+	high, _ := strconv.ParseUint(pair[2:6], 16, 16)
+	low, _ := strconv.ParseUint(pair[8:], 16, 16)
+	return fmt.Sprintf(`\U%08x`, utf16.DecodeRune(rune(high), rune(low)))
+}
+
+// empty reports whether there is nothing where the value is.
+func (n *Node) empty() bool { return n.Kind == Null && n.Text+n.Tag+n.Anchor == "" }
+
+// version matches the directive of version 1.2.
+var version = regexp.MustCompile(`(?m)^(%YAML[ \t]+)1\.2\b`)
+
+// check refuses characters that YAML does not allow unescaped, and a text with too many
+// values.
+func (r *reader) check() {
+	at, marks := place{1, 1}, 0
 	for i, c := range r.text {
 		switch {
 		case c == utf8.RuneError && !strings.HasPrefix(r.text[i:], "\ufffd"):
 			r.add(at, Syntax, "the text is not valid UTF-8", "save the file as UTF-8")
-		case c == '\r':
+		case c == '\r' && !r.profile.Any:
 			r.add(at, Syntax, "a carriage return without a line feed", "end lines with LF or CRLF")
 		case !r.printable(c):
-			r.control(at, c)
-		}
-		if c != '<' {
-			angles = 0
-		} else if angles++; angles > maxAngles {
-			r.add(at, TooLarge, fmt.Sprintf("more than %d < in a row", maxAngles), "")
-		}
-		switch {
-		case c == '\t':
-			if tabs++; tabs > maxTabs {
-				r.add(at, TooLarge, fmt.Sprintf("more than %d tabs in a line", maxTabs), "")
+			r.add(at, Syntax, fmt.Sprintf("the control character %U must be escaped in double quotes", c), "")
+		case strings.ContainsRune("\n\r,:-[{?", c):
+			if marks++; marks > maxMarks {
+				r.add(at, Unread, "too many values to read them all in good time; the text is not checked", "")
 			}
-		case c == '\n':
-			tabs = 0
-			if blank++; blank > maxBlank {
-				r.add(place{at.line, 1}, TooLarge, fmt.Sprintf("more than %d blank lines in a row", maxBlank), "")
-			}
-		case c != ' ':
-			blank = -1 // this line is not one
 		}
 		if len(r.problems) > 0 {
 			return
 		}
-		at = at.after(c)
+		if at.column++; c == '\n' || c == '\r' && !strings.HasPrefix(r.text[i:], "\r\n") {
+			at = place{at.line + 1, 1}
+		}
 	}
-}
-
-// noControl refuses the first character that no YAML may hold anywhere. Others that are
-// not printable may be in quotes.
-func (r *reader) noControl() {
-	at := strings.IndexFunc(r.text, func(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' })
-	if at < 0 {
-		return
-	}
-	where := place{1, 1}
-	for _, c := range lineFeeds(r.text[:at]) {
-		where = where.after(c)
-	}
-	r.control(where, rune(r.text[at]))
-}
-
-// control reports a character that must be written in another way.
-func (r *reader) control(at place, c rune) {
-	r.add(at, Syntax, fmt.Sprintf("the control character %U must be escaped in double quotes", c), "")
-}
-
-// lineFeeds ends all lines with LF.
-func lineFeeds(text string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 }
 
 // printable reports whether a character may be there unescaped. A document
 // without references, a policy, has none that an editor takes for a line end.
 func (r *reader) printable(c rune) bool {
-	switch c {
-	case '\t', '\n':
+	switch {
+	case c == '\t' || c == '\n' || c == '\r':
 		return true
-	case 0x85, '\u2028', '\u2029':
+	case r.profile.Any:
+		return c >= ' '
+	case c == 0x85 || c == '\u2028' || c == '\u2029':
 		return r.profile.References
 	}
 	return c >= ' ' && (c < 0x7f || c > 0x9f) && c&0xFFFE != 0xFFFE
 }
 
-// calm makes the text one that the scanner reads well and in good time, where
-// its values are not needed: other characters for many < in a row and for tabs,
-// except before the text of a line, and fewer blank lines. After a tab in double
-// quotes the scanner miscounts the lines.
-func (r *reader) calm() {
-	text := lineFeeds(r.text)
-	out := make([]byte, 0, len(text))
-	number, blank := 0, 0
-	for line := range strings.Lines(text) {
-		if blank++; strings.Trim(line, " \t\n") != "" {
-			blank = 0
-		} else {
-			line = "\n"
-		}
-		if blank > maxBlank {
-			r.dropped = append(r.dropped, number)
-			continue
-		}
-		number++
-		angles, indent := 0, true
-		for _, c := range []byte(line) {
-			if angles++; c != '<' {
-				angles = 0
-			} else if angles > maxAngles {
-				c = '='
-			}
-			indent = indent && (c == ' ' || c == '\t')
-			if c == '\t' && !indent {
-				c = ' '
-			}
-			out = append(out, c)
+// directives refuses those that precede a document.
+func (r *reader) directives(before int) {
+	for n := 1; n < before && !r.profile.Any; n++ {
+		if strings.HasPrefix(r.line(n), "%") {
+			r.refuse(place{n, 1}, '%')
+			return
 		}
 	}
-	r.text = string(out)
-}
-
-// line returns the number of a line in the file, before calm dropped some.
-func (r *reader) line(number int) int {
-	n, _ := slices.BinarySearch(r.dropped, number)
-	return number + n + r.profile.Before
 }
 
 // place is a position in the text.
 type place struct{ line, column int }
 
-// after is the place after a character.
-func (p place) after(c rune) place {
-	if c == '\n' {
-		return place{p.line + 1, 1}
+// line returns one line of the text, without its end.
+func (r *reader) line(n int) string {
+	if r.lines == nil {
+		r.lines = strings.Split(strings.ReplaceAll(strings.ReplaceAll(r.text, "\r\n", "\n"), "\r", "\n"), "\n")
 	}
-	return place{p.line, p.column + 1}
+	if n < 1 || n > len(r.lines) {
+		return ""
+	}
+	return r.lines[n-1]
 }
 
-// at returns the position of a token. For a token that the parser made, or after which
-// reading stopped, it is the position that the library reports.
-func (r *reader) at(t *token.Token) place {
-	if t == nil || t.Position == nil {
-		return place{1, 1}
+// from returns the text of a line from a place on. It goes on from the last place, so that
+// the values of a long line take linear time.
+func (r *reader) from(at place) string {
+	if at.line != r.last.line || at.column < r.last.column {
+		r.last, r.rest = place{at.line, 1}, r.line(at.line)
 	}
-	if s, ok := r.places[t]; ok {
-		return s.begin
+	for ; r.last.column < at.column; r.last.column++ {
+		_, n := utf8.DecodeRuneInString(r.rest)
+		r.rest = r.rest[n:]
 	}
-	if r.lines == nil {
-		r.lines = strings.Split(r.text, "\n")
-	}
-	line, column := t.Position.Line, t.Position.Column
-	if line > len(r.lines) {
-		line, column = len(r.lines), len(r.text)
-	}
-	line = max(line, 1)
-	return place{line, max(1, min(column, utf8.RuneCountInString(r.lines[line-1])+1))}
+	return r.rest
 }
 
 // add reports a problem.
 func (r *reader) add(at place, kind Kind, message, hint string) {
 	if len(r.problems) < maxCollected {
-		r.problems = append(r.problems, &Problem{kind, r.line(at.line), at.column, message, hint})
+		r.problems = append(r.problems, &Problem{kind, at.line + r.profile.Before, at.column, message, hint})
 	}
 }
 
-// refuse reports a token that is not allowed where it is.
-func (r *reader) refuse(t *token.Token, message, hint string) {
-	r.add(r.at(t), Syntax, message, hint)
+// refusals lists what a profile without references excludes, by its first character.
+var refusals = map[byte][2]string{
+	'&': {"anchors are not allowed", "put a text that begins with & in quotes"},
+	'*': {"aliases are not allowed", `put a text that begins with * in quotes, such as "**/*.md"`},
+	'!': {"tags are not allowed", "put a text that begins with ! in quotes"},
+	'<': {"merge keys are not allowed", ""},
+	'%': {"directives are not allowed", "leave out the line, or put a text that begins with % in quotes"},
 }
 
-// syntax reports an error of the parser.
-func (r *reader) syntax(err error) {
-	var problem interface {
-		GetToken() *token.Token
-		GetMessage() string
-	}
-	if !errors.As(err, &problem) || problem.GetToken() == nil {
-		message, _, _ := strings.Cut(err.Error(), "\n")
-		r.add(place{1, 1}, Syntax, "not valid YAML: "+message, "")
+func (r *reader) refuse(at place, what byte) {
+	r.add(at, Syntax, refusals[what][0], refusals[what][1])
+}
+
+// failed reports an error of the library.
+func (r *reader) failed(err error) {
+	var e *yaml.LoadError
+	if !errors.As(err, &e) || e.Mark.Line == 0 {
+		r.add(place{1, 1}, Syntax, "not valid YAML: "+visible.Cut(err.Error(), 200), "")
 		return
 	}
-	r.wrong(problem.GetToken(), problem.GetMessage())
-}
-
-// wrong reports the library's error for a token.
-func (r *reader) wrong(t *token.Token, message string) {
-	message = strings.ToValidUTF8(message, "")
-	if message == "found an invalid key for this map" && r.profile.Any {
-		// YAML allows this, but this parser and many others do not.
-		r.add(r.at(t), Unread, "a mapping or sequence is used as a key, which many parsers refuse; the rest is not read", "")
-		return
+	at, message := place{e.Mark.Line, max(1, e.Mark.Column)}, e.Message
+	if e.ContextMsg != "" {
+		message += " " + e.ContextMsg
 	}
-	hint := ""
-	switch p := t.Prev; {
+	if r.from(at) == "" && e.ContextMark.Line > 0 { // the end of a line, or of the text
+		at = place{e.ContextMark.Line, e.ContextMark.Column}
+	}
+	if r.line(at.line) == "" && at.line > len(r.lines) { // a last line without an end
+		at = place{len(r.lines), utf8.RuneCountInString(r.lines[len(r.lines)-1]) + 1}
+	}
+	rest, hint := r.from(at), ""
+	before := strings.TrimRight(strings.TrimSuffix(r.line(at.line), rest), " ")
+	switch {
+	case strings.Contains(message, "max depth"):
+		r.add(at, TooDeep, fmt.Sprintf("nested deeper than %d levels", r.profile.MaxDepth), "")
+		return
+	case rest != "" && !r.profile.Any && (rest[0] == '%' || !r.profile.References && strings.Contains("&*!", rest[:1])):
+		r.refuse(at, rest[0])
+		return
 	case strings.Contains(message, "escape"):
 		hint = "write regular expressions in single quotes"
-	case strings.Contains(message, "cannot start any token") && strings.Contains(t.Origin, "\t"):
+	case strings.HasPrefix(rest, "\t"):
 		hint = "indent with spaces"
-	case p != nil && (p.Type == token.SequenceEndType || p.Type == token.MappingEndType) && p.Position.Line == t.Position.Line:
+	case rest != "" && strings.Contains("-,]}@`%", rest[:1]) && (strings.Contains(message, "node content") || strings.Contains(message, "start any token")):
+		hint = fmt.Sprintf("put a text that begins with %c in quotes", rest[0])
+	case strings.Contains(message, "could not find expected ':'"):
+		hint = "a value on lines of its own is indented deeper than its key"
+	case strings.HasSuffix(before, "]") || strings.HasSuffix(before, "}"):
 		hint = "put a text that begins with [ or { in quotes"
+	case strings.Contains(message, "mapping values are not allowed"):
+		hint = "a key is on one line; put text that holds \": \" in quotes"
 	}
-	r.refuse(t, "not valid YAML: "+visible.Cut(message, 200), hint)
+	r.add(at, Syntax, "not valid YAML: "+visible.Cut(strings.ToValidUTF8(message, ""), 200), hint)
 }
 
-// parse gives tokens to the parser.
-func (r *reader) parse(tokens token.Tokens) (docs []*document, ok bool) {
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		r.syntax(err)
-		return nil, false
+// node makes the tree of one value. It returns nil after a problem for which the
+// value is not read.
+func (r *reader) node(n *yaml.Node, depth int) *Node {
+	at := place{n.Line, n.Column}
+	p := r.profile
+	out := &Node{Line: n.Line, Column: n.Column, Text: n.Value, Anchor: n.Anchor}
+	if n.Kind == yaml.AliasNode {
+		out.Kind, out.Target = Alias, r.done[n.Alias]
 	}
-	for _, doc := range file.Docs {
-		if doc.Body != nil {
-			docs = append(docs, doc)
+	if n.Style&yaml.TaggedStyle != 0 {
+		out.Tag = n.Tag
+	}
+	switch {
+	case p.Any:
+	case !p.References && n.Anchor != "":
+		r.refuse(at, '&')
+	case !p.References && n.Kind == yaml.AliasNode:
+		r.refuse(at, '*')
+	case !p.References && out.Tag != "":
+		r.refuse(at, '!')
+	case r.paired && n.Style&yaml.DoubleQuotedStyle == 0 && strings.Contains(n.Value, `\U000`):
+		r.add(at, Syntax, `half of an escaped character: write the whole character`, "")
+	case out.Tag != "" && !coreTags[out.Tag]:
+		r.add(at, Syntax, "the tag "+visible.Cut(out.Tag, 60)+" is not supported", "")
+	}
+	switch n.Kind {
+	case yaml.ScalarNode:
+		r.scalar(out, n)
+	case yaml.SequenceNode, yaml.MappingNode:
+		if depth++; p.MaxDepth > 0 && depth > p.MaxDepth {
+			r.add(at, TooDeep, fmt.Sprintf("nested deeper than %d levels", p.MaxDepth), "")
+			return nil
+		}
+		if out.Kind = List; n.Kind == yaml.MappingNode {
+			out.Kind = Map
+			r.fields(out, n, depth)
+		} else {
+			for _, one := range n.Content {
+				if item := r.node(one, depth); item != nil {
+					out.Items = append(out.Items, item)
+				}
+			}
 		}
 	}
-	return docs, true
+	r.done[n] = out
+	return out
+}
+
+// coreTags are the tags of the core schema.
+var coreTags = map[string]bool{
+	"!!str": true, "!!int": true, "!!float": true, "!!bool": true, "!!null": true, "!!seq": true, "!!map": true,
+}
+
+// scalar completes a node of a single value.
+func (r *reader) scalar(out *Node, n *yaml.Node) {
+	quoted := yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	if out.Plain = n.Style&quoted == 0; !out.Plain || n.Style&yaml.TaggedStyle != 0 {
+		out.Kind = Text
+		return
+	}
+	out.Folded = n.Anchor == "" && !strings.HasPrefix(r.from(place{n.Line, n.Column}), n.Value)
+	switch n.Tag {
+	case "!!null":
+	case "!!int":
+		out.Kind = Integer
+	case "!!float":
+		if out.Kind = Decimal; strings.ContainsAny(n.Value, "nN") { // .inf, .nan
+			out.Kind = Special
+		}
+	case "!!bool":
+		out.Kind = Bool
+	default:
+		out.Kind = Text
+	}
+}
+
+// fields reads the keys and values of a mapping.
+func (r *reader) fields(out *Node, n *yaml.Node, depth int) {
+	lines := map[string]int{}
+	for pair := range slices.Chunk(n.Content, 2) {
+		at := place{pair[0].Line, pair[0].Column}
+		if pair[0].Tag == "!!merge" {
+			if !r.profile.Any {
+				r.refuse(at, '<')
+			}
+			r.node(pair[1], depth)
+			continue
+		}
+		key := r.node(pair[0], depth)
+		value := r.node(pair[1], depth)
+		if key == nil || value == nil {
+			continue
+		}
+		if value.empty() { // there is nothing to point at
+			value.Line, value.Column = key.Line, key.Column
+		}
+		if key.Kind >= List {
+			if key.Kind != Alias && r.profile.Any {
+				r.add(at, Unread, "a mapping or sequence is used as a key, which many parsers refuse", "")
+			}
+		} else if line, twice := lines[key.Text]; twice {
+			r.add(at, Duplicate, fmt.Sprintf("mapping key %q is already defined at line %d", visible.Cut(key.Text, 60), line+r.profile.Before), "keep one of them")
+			continue
+		} else {
+			lines[key.Text] = key.Line
+		}
+		out.Fields = append(out.Fields, Field{key, value})
+	}
 }

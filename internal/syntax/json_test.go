@@ -94,7 +94,7 @@ func TestMarkdown(t *testing.T) {
 		badCase{"---\na: 1\na: 2\n---\n", 3, 1, "already defined"},
 		badCase{"---\na: [1\n---\n", 2, 4, ""},
 		badCase{"---\na: \"x\n---\n", 2, 4, ""},
-		badCase{"---\na: b: c\n---\n", 2, 4, "mapping value"},
+		badCase{"---\na: b: c\n---\n", 2, 5, "mapping value"},
 		badCase{"---\na:\n\tb: 1\n---\n", 3, 1, "cannot start"},
 		badCase{"---\na: 1\n b: 2\n---\ntext\n", 3, 3, ""},
 		badCase{"---\n- a\nb: 1\n---\ntext\n", 3, 1, ""},

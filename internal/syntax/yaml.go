@@ -10,8 +10,7 @@ import (
 // followed, so an alias bomb costs no more than its text.
 var yamlProfile = strictyaml.Profile{MaxDepth: 200, Any: true}
 
-// inspectYAML reads each document alone: that shows the mistakes of all, and
-// the parser slows down with their number.
+// inspectYAML reads each document alone, which shows the mistakes of all.
 func inspectYAML(t *text) {
 	starts := yamlDocuments(t.src)
 	for i, start := range starts {
@@ -68,9 +67,6 @@ func inspectYAMLDocument(t *text, start, end int) {
 	case "", "---", "...":
 		// Most of the documents of a text full of "---" are empty.
 		return
-	case ":":
-		// A mapping of nothing to nothing, which the parser does not know.
-		return
 	}
 	profile := yamlProfile
 	if start > 0 {
@@ -82,7 +78,7 @@ func inspectYAMLDocument(t *text, start, end int) {
 		switch p.Kind {
 		case strictyaml.Unread:
 			t.warnAt(at, "%s", p.Message)
-		case strictyaml.TooDeep, strictyaml.TooLarge:
+		case strictyaml.TooDeep:
 			t.errorAt(at, "%s; the text is not checked", p.Message)
 		default:
 			t.errorAt(at, "%s", p.Message)
