@@ -45,7 +45,7 @@ func markOf(dir, name string) (to waiting, ok bool) {
 
 // there reports whether the original has been renamed, and was not removed yet.
 func (to waiting) there() bool {
-	d, err := fsx.OpenRoot(string(to.Retired))
+	d, err := openRoot(string(to.Retired))
 	if err != nil {
 		return false
 	}
@@ -72,7 +72,7 @@ func Move(from string, to Opened) error {
 	if up := real(filepath.Dir(to.Path)); relpath.Contains(real(from), up) {
 		return ErrInside
 	}
-	old, err := fsx.OpenRoot(filepath.Dir(from))
+	old, err := openRoot(filepath.Dir(from))
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func Move(from string, to Opened) error {
 	err = old.RenameNoReplace(name, to.Parent, to.Name)
 	if err == nil {
 		failpoint.At("relocate:renamed")
-		return errors.Join(to.Parent.Sync(), old.Sync())
+		return to.Parent.Sync()
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -183,7 +183,7 @@ func carry(old fsx.Dir, name, from string, to Opened) error {
 // Finish removes what a move to another file system left of the original of a store, if
 // the move was interrupted.
 func Finish(dir string) error {
-	state, err := fsx.OpenRoot(dir)
+	state, err := openRoot(dir)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func Finish(dir string) error {
 		return nil
 	}
 	if to.there() {
-		up, err := fsx.OpenRoot(filepath.Dir(string(to.Retired)))
+		up, err := openRoot(filepath.Dir(string(to.Retired)))
 		if err != nil {
 			return err
 		}
@@ -345,7 +345,7 @@ func copyFile(from, to fsx.Dir, name string, st fsx.Stat) error {
 // Remove deletes the store in a directory. It is put aside first, so that no part
 // of it is taken for a store.
 func Remove(dir string) error {
-	up, err := fsx.OpenRoot(filepath.Dir(dir))
+	up, err := openRoot(filepath.Dir(dir))
 	if err != nil {
 		return err
 	}
@@ -386,7 +386,7 @@ func removeSlots(up fsx.Dir, name string, left bool) error {
 	if err != nil || list.Root == "" || left && Has(list.Root) {
 		return err
 	}
-	root, err := fsx.OpenRoot(list.Root)
+	root, err := openRoot(list.Root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -89,7 +89,7 @@ type Workspace struct {
 // Look describes the workspace root, which is absolute and without links.
 func Look(root string) (*Workspace, error) {
 	w := &Workspace{Record: Record{Root: root}, self: os.Geteuid(), owner: -1}
-	d, err := fsx.OpenRoot(root)
+	d, err := openRoot(root)
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +180,7 @@ func IsStore(dir string) bool {
 }
 
 var (
+	openRoot   = fsx.OpenRoot // tests observe it
 	worktreeID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 	errNone    = errors.New("the workspace has no such place")
 )
@@ -281,7 +282,7 @@ func Worktrees(root string) (list []string) {
 
 // mayUse reports whether a directory is a repository's own and ours.
 func (w *Workspace) mayUse(dir string) bool {
-	d, err := fsx.OpenRoot(dir)
+	d, err := openRoot(dir)
 	if err != nil {
 		return false
 	}
@@ -348,7 +349,7 @@ type Opened struct {
 // OpenDir is OpenAt for a directory that the caller names.
 func OpenDir(dir string) (o Opened, err error) {
 	o.Place, o.Name = Place{Kind: Dir, Path: dir}, filepath.Base(dir)
-	o.Parent, err = fsx.OpenRoot(filepath.Dir(dir))
+	o.Parent, err = openRoot(filepath.Dir(dir))
 	return o, err
 }
 
@@ -454,7 +455,7 @@ func (w *Workspace) keep(d fsx.Dir) error {
 // identify gives a linked worktree its identifier, in the part of the git
 // directory that git removes with the worktree. Of two at a time one wins.
 func (o *Opened) identify() error {
-	d, err := fsx.OpenRoot(o.admin)
+	d, err := openRoot(o.admin)
 	if err != nil {
 		return err
 	}
@@ -487,7 +488,7 @@ func (o *Opened) identify() error {
 
 // openBase opens a directory, and makes it durably with those above it.
 func openBase(dir string, make bool) (fsx.Dir, error) {
-	d, err := fsx.OpenRoot(dir)
+	d, err := openRoot(dir)
 	if !make || !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
 		return d, err
 	}
@@ -502,7 +503,7 @@ func openBase(dir string, make bool) (fsx.Dir, error) {
 // isRemote reports whether a directory, or what of it exists, is on a network or
 // FUSE file system.
 func isRemote(dir string) bool {
-	d, err := fsx.OpenRoot(dir)
+	d, err := openRoot(dir)
 	if err != nil {
 		return filepath.Dir(dir) != dir && isRemote(filepath.Dir(dir))
 	}
@@ -536,7 +537,7 @@ func (w *Workspace) Note(p Place, state fsx.Dir) error {
 
 // ReadRecord reads which root a store belongs to.
 func ReadRecord(dir string) (r Record, err error) {
-	d, err := fsx.OpenRoot(dir)
+	d, err := openRoot(dir)
 	if err != nil {
 		return r, err
 	}
@@ -584,7 +585,7 @@ func digest(text string) string {
 // readSmall returns the text of a small regular file without the final line end, or ""
 // if there is none.
 func readSmall(name string) string {
-	dir, err := fsx.OpenRoot(filepath.Dir(name))
+	dir, err := openRoot(filepath.Dir(name))
 	if err != nil {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package place_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -111,6 +112,21 @@ func TestRootIsRecognized(t *testing.T) {
 	g := newGround(t)
 	plain := g.mkdir("plain")
 	was := g.open(plain).Path
+	w := testbed.Must(place.Look(plain))(t)
+	for _, change := range []func(*place.Record){func(r *place.Record) { r.Inode++ }, func(r *place.Record) { r.Born++ }} {
+		other, of := *w, w.Record
+		change(&other.Record)
+		testbed.Expect(t, w.Born != 0 && other.Of(place.XDG).Path != was, "two roots have one place: %+v", other.Record)
+		change(&of) // as if another root had the place
+		testbed.NoErr(t, os.WriteFile(filepath.Join(was, place.RecordName), testbed.Must(json.Marshal(of))(t), 0o600))
+		testbed.Equal(t, w.Of(place.XDG).Path, was+"-1")
+	}
+	state := testbed.Must(fsx.OpenRoot(was))(t)
+	defer state.Close()
+	testbed.NoErr(t, w.Note(place.Place{Kind: place.XDG, Path: was}, state))
+	testbed.Equal(t, w.Of(place.XDG).Path, was)
+	w.Born = 0
+	testbed.Equal(t, w.Of(place.XDG).Path, "")
 	os.Rename(plain, filepath.Join(g.dir, "moved"))
 	testbed.Expect(t, g.open(filepath.Join(g.dir, "moved")).Path == was, "a directory that was moved lost its store")
 	g.mkdir("plain")

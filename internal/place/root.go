@@ -71,7 +71,7 @@ func Given(root fsx.Dir, real, dir string) (at string, parent fsx.Dir, err error
 	if filepath.Dir(at) == real {
 		return at, root, nil
 	}
-	parent, err = fsx.OpenRoot(filepath.Dir(at))
+	parent, err = openRoot(filepath.Dir(at))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fault.New(fault.NotFound).Because(err).Hintf("the parent of the state directory does not exist; create it, or choose another location")
 	}
