@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // scene is a hub with the logs and tasks of two machines. before are its objects before
@@ -81,6 +83,27 @@ func (x *scene) loop(first, last uint64) {
 	x.edit(x.key(x.a), map[string]any{"slice": key})
 }
 
+// more ships a slice of three rows of the first machine.
+func (x *scene) more() {
+	for _, text := range []string{"three", "four", "five"} {
+		x.a.write("dir/b.txt", text)
+	}
+	x.a.ship()
+}
+
+// skip leaves the second row out of the last slice of the first machine.
+func (x *scene) skip() {
+	key := x.a.state().Slice
+	plain, _ := unpack(key, x.data[key])
+	lines := bytes.SplitAfter(plain, []byte{'\n'}) // the head of the slice, the header, the rows, the footer
+	lines = slices.Delete(lines, 3, 4)
+	var foot journal.ExportFooter
+	json.Unmarshal(lines[4], &foot)
+	foot.Rows, foot.SHA256 = foot.Rows-1, hashOf(slices.Concat(lines[1:4]...))
+	lines[4], _ = json.Marshal(foot)
+	x.data[key] = pack(append(slices.Concat(lines[:5]...), '\n'))
+}
+
 // files makes a manifest for task t whose files are named so.
 func (x *scene) files(mode uint32, paths ...string) {
 	m := Manifest{Format: manifestFormat, Version: version, Task: "t", Withheld: []Withheld{}}
@@ -143,6 +166,14 @@ var forgeries = []struct {
 	{"a slice that continues another log", func(x *scene) { x.slice(func(h *sliceHead) { h.Prev = x.b.state().Slice }) }, false},
 	{"a slice that leads to itself", func(x *scene) { x.loop(9, 8) }, false},
 	{"a slice from row 0 that leads to itself", func(x *scene) { x.loop(0, 8) }, false},
+	{"a slice that lacks a row", func(x *scene) {
+		x.more()
+		x.skip()
+	}, false},
+	{"a slice with a row more than its name says", func(x *scene) {
+		x.more()
+		x.edit(x.key(x.a), map[string]any{"slice": x.slice(func(h *sliceHead) { h.Last-- })})
+	}, false},
 	{"objects swapped", func(x *scene) {
 		var last string
 		for key := range x.data {

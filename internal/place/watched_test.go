@@ -137,7 +137,14 @@ func TestUseIsNoticed(t *testing.T) {
 				release = end
 			}
 		}
+		disarm := failpoint.Arm(func(point string) {
+			if point == "relocate:copied" { // what it wrote is not in the copy
+				testbed.NoErr(t, release())
+				release = func() error { return nil }
+			}
+		})
 		err := call(ws, from)
+		disarm()
 		w.opened = func(string) {}
 		found := ws.Found()
 		if n > 0 {
