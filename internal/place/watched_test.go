@@ -122,25 +122,32 @@ func TestUseIsNoticed(t *testing.T) {
 		from := g.open(root).Path
 		was := contentOf(t, from)
 		ws, w := testbed.Must(place.Look(root))(t), g.watch()
-		release := func() error { return nil }
+		none := func() error { return nil }
+		release, late := none, n == 0
+		use := func(path string) {
+			locks := filepath.Join(path, "locks")
+			testbed.NoErr(t, os.MkdirAll(locks, 0o700))
+			dir := testbed.Must(fsx.OpenRoot(locks))(t)
+			t.Cleanup(func() { dir.Close() })
+			_, end, err := lock.Register(dir, "other")
+			testbed.NoErr(t, err)
+			release = end
+		}
 		w.opened = func(path string) {
 			if path != from && !strings.HasPrefix(path, from+".moved-") || strings.Contains(path[len(from):], "/") {
 				return
 			}
 			if n--; n == 0 {
-				locks := filepath.Join(path, "locks")
-				testbed.NoErr(t, os.MkdirAll(locks, 0o700))
-				dir := testbed.Must(fsx.OpenRoot(locks))(t)
-				t.Cleanup(func() { dir.Close() })
-				_, end, err := lock.Register(dir, "other")
-				testbed.NoErr(t, err)
-				release = end
+				use(path)
 			}
 		}
 		disarm := failpoint.Arm(func(point string) {
 			if point == "relocate:copied" { // what it wrote is not in the copy
 				testbed.NoErr(t, release())
-				release = func() error { return nil }
+				release = none
+			}
+			if late && point == "relocate:retired" {
+				use(testbed.Must(filepath.Glob(from + ".moved-*"))(t)[0])
 			}
 		})
 		err := call(ws, from)
@@ -150,7 +157,7 @@ func TestUseIsNoticed(t *testing.T) {
 		if n > 0 {
 			return false
 		}
-		testbed.Require(t, errors.Is(err, place.ErrInUse) && len(found) == 1, "%v, %v", err, found)
+		testbed.Require(t, errors.Is(err, place.ErrInUse) && len(found) == 1 && (!late || found[0].Path == from), "%v, %v", err, found)
 		for name, text := range contentOf(t, found[0].Path) { // locks come besides
 			testbed.Expect(t, was[name] == text || strings.HasPrefix(name, "locks"), "%s has changed", name)
 		}
@@ -164,7 +171,7 @@ func TestUseIsNoticed(t *testing.T) {
 		testbed.Expect(t, len(left) == 0, "left %q", left)
 		return true
 	}
-	for n := 1; ; n++ {
+	for n := 0; ; n++ {
 		if !try(n, func(ws *place.Workspace, from string) error {
 			return place.Move(from, testbed.Must(place.OpenDir(ws.Of(place.Tree).Path))(t))
 		}) {
