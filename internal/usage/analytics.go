@@ -177,8 +177,8 @@ func (f *fold) mutation(r *journal.Record, m *journal.Mutation, at time.Time) {
 		f.session(name, at).ChunkWrites++
 	case objectCheckpoint:
 		f.Checkpoints.TotalSaves++
-		// An import does not always know the row before; its mode does.
-		if !legacy && m.PrevSHA256 != "" || legacy && m.Op == "overwrite" {
+		// An import, which alone has this mode, does not always know the row before.
+		if !legacy && m.PrevSHA256 != "" || m.Op == "overwrite" {
 			f.Checkpoints.Overwrites++
 		}
 		saves := f.Checkpoints.ByName[name]

@@ -56,8 +56,7 @@ const (
 )
 
 const (
-	maxSessionName    = 64
-	maxCheckpointName = 255
+	maxSessionName = 64
 
 	digits       = "0123456789"
 	sessionChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + digits + "_-"
@@ -69,7 +68,7 @@ const (
 func parseObject(path string) (what object, name string) {
 	path = strings.TrimPrefix(path, statePrefix)
 	if name, ok := within(path, "checkpoints/", ".json"); ok {
-		if name == "" || len(name) > maxCheckpointName || strings.ContainsAny(name, "/\\\x00") {
+		if name == "" || strings.ContainsAny(name, "/\\\x00") {
 			return objectNone, ""
 		}
 		return objectCheckpoint, name
