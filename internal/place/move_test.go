@@ -1,6 +1,7 @@
 package place_test
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"os"
@@ -106,7 +107,12 @@ func (g ground) moveUntil(from, to place.Kind, step int) (ended bool) {
 			testbed.NoErr(g, os.RemoveAll(left[0]))
 			one()
 		}
-		err = place.Finish(at)
+		if ended && last == "relocate:settled" { // a move of the copy ends the first one as well
+			third := testbed.Must(place.OpenDir(filepath.Join(g.mkdir("third"), "store")))(g)
+			testbed.NoErr(g, errors.Join(place.Move(at, third), place.Move(third.Path, open(to))))
+		} else {
+			err = place.Finish(at)
+		}
 	} else {
 		err = place.Move(at, open(to))
 	}
@@ -130,6 +136,12 @@ func TestMoveRefuses(t *testing.T) {
 	os.Mkdir(to.Path, 0o700)
 	testbed.IsErr(t, place.Move(from, to), place.ErrTaken)
 	os.Remove(to.Path)
+	st := testbed.Must(testbed.Must(fsx.OpenRoot(repo))(t).Stat())(t)
+	mark := testbed.Must(json.Marshal(map[string]any{"retired": []byte(repo), "inode": st.Ino}))(t)
+	testbed.NoErr(t, os.WriteFile(filepath.Join(from, "left.json"), mark, 0o600)) // names what no move has left
+	testbed.NoErr(t, place.Finish(from))
+	testbed.Expect(t, len(w.Found()) == 1, "the workspace was removed")
+	os.Remove(filepath.Join(from, "left.json"))
 	os.Mkdir(filepath.Join(from, "locks"), 0o700)
 	locks := testbed.Must(fsx.OpenRoot(filepath.Join(from, "locks")))(t)
 	defer locks.Close()

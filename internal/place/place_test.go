@@ -232,6 +232,8 @@ func TestAll(t *testing.T) {
 	g.file("tree/.resilient_write/meta.json", "{}")
 	roots[g.open(filepath.Join(g.dir, "tree")).Path] = filepath.Join(g.dir, "tree")
 	os.Remove(gone)
+	length := len(testbed.Must(os.ReadDir(filepath.Join(g.state, "resilientwrite", "known")))(t))
+	testbed.Expect(t, length == 2, "%d stores are registered; those of the user's state need not be", length)
 	for range 2 {
 		list := place.All(nil)
 		for _, s := range list {
