@@ -85,7 +85,7 @@ type Field struct{ Key, Value *Node }
 const (
 	// maxMarks bounds the characters that can separate two values. The library needs
 	// hundreds of bytes for each value.
-	maxMarks = 1 << 19
+	maxMarks = 1 << 18
 	// maxCollected bounds the problems.
 	maxCollected = 1000
 )
@@ -97,8 +97,8 @@ type reader struct {
 	lines    []string // nil until line needs them
 	last     place    // where rest is
 	rest     string
-	done     map[*yaml.Node]*Node
-	paired   bool // see pairs
+	done     map[*yaml.Node]*Node // the values of anchors
+	paired   bool                 // see pairs
 	problems []*Problem
 }
 
@@ -367,7 +367,9 @@ func (r *reader) node(n *yaml.Node, depth int) *Node {
 			}
 		}
 	}
-	r.done[n] = out
+	if n.Anchor != "" {
+		r.done[n] = out
+	}
 	return out
 }
 
