@@ -196,7 +196,7 @@ func (r *reader) check() {
 			r.add(at, Syntax, "a carriage return without a line feed", "end lines with LF or CRLF")
 		case !r.printable(c):
 			r.add(at, Syntax, fmt.Sprintf("the control character %U must be escaped in double quotes", c), "")
-		case strings.ContainsRune("\n\r,:-[{?", c):
+		case strings.ContainsRune(",:-[{?", c):
 			if marks++; marks > maxMarks {
 				r.add(at, Unread, "too many values to read them all in good time; the text is not checked", "")
 			}
