@@ -377,7 +377,9 @@ func TestErrnosHaveMeanings(t *testing.T) {
 		unix.ELOOP: "policy_violation unknown abort 5", unix.ENAMETOOLONG: "policy_violation size_limit fix_call 5",
 		unix.ENOTDIR: "policy_violation unknown fix_call 5", unix.EISDIR: "policy_violation unknown fix_call 5",
 		unix.EXDEV: "policy_violation unknown fix_call 5", unix.EBUSY: "stale_precondition unknown retry_later 6",
-		unix.ENOENT: "stale_precondition unknown fix_call 4", unix.ESTALE: "write_corruption unknown abort 1",
+		unix.ENOENT: "stale_precondition unknown fix_call 4", unix.ENFILE: "quota_exceeded unknown retry_later 7",
+		unix.ESTALE: "write_corruption unknown abort 7", unix.ENOLCK: "write_corruption unknown abort 7", unix.EINVAL: "write_corruption unknown abort 7",
+		unix.EBADF: "write_corruption unknown abort 1",
 	} {
 		e := s.DetailOf(&fs.PathError{Op: "write", Path: "x", Err: errno})
 		equal(t, fmt.Sprintf("%s %s %s %d", string(e.Kind), e.Reason, e.Action, e.Code()), want, errno)

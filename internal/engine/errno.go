@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -45,6 +46,7 @@ var errnos = []struct {
 	{syscall.ENOTEMPTY, fault.IOBusy},
 	{syscall.ENOMEM, fault.TooManyFiles},
 	{syscall.EINVAL, fault.InvalidPath},
+	{syscall.EBADF, fault.Internal},
 }
 
 // causes gives the errors of the internal packages a meaning.
@@ -104,7 +106,7 @@ func classify(err error) *fault.Fault {
 		}
 	}
 	for _, row := range errnos {
-		if errors.Is(err, row.errno) {
+		if errors.Is(err, row.errno) && (row.detail != fault.InvalidPath || takesName(err)) {
 			return fault.New(row.detail).Because(err)
 		}
 	}
@@ -116,7 +118,18 @@ func classify(err error) *fault.Fault {
 			return fault.New(row.detail).Because(err)
 		}
 	}
+	if isErrno(err) { // of a server or a driver: ESTALE, ENOLCK, EUCLEAN …
+		return fault.New(fault.IOError).Because(err)
+	}
 	return fault.New(fault.Internal).Because(err)
+}
+
+// takesName reports whether an operation failed that takes a name. EINVAL is only then
+// about the name, which the file system does not allow; a flush, for example, fails with it
+// where it is not supported.
+func takesName(err error) bool {
+	var at *fs.PathError
+	return errors.As(err, &at) && slices.Contains([]string{"open", "opendir", "stat", "mkdir", "symlink", "link", "rename"}, at.Op)
 }
 
 // isErrno reports whether err wraps an error number: numbers are more

@@ -43,7 +43,7 @@ func (s *Engine) Poison(cause error) error {
 		s.Log.Poison()
 	}
 	e := s.ErrorOf(cause)
-	if e.Code != fault.StorePoisoned {
+	if e.Code != fault.StorePoisoned && e.Context["poisoned"] == nil {
 		if e.Hint != "" {
 			e.Hint += "; "
 		}

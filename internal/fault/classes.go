@@ -177,7 +177,7 @@ var classes = map[Code]Class{
 	ChunkCountMismatch: {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the number of chunks differs from total_expected; send the missing ones, or correct total_expected with Store.ChunkWrite"},
 
 	DiskFull:         {QuotaExceeded, ReasonSizeLimit, ActionRetryLater, CodeStorage, "the disk or quota is full; free space, then send the call again"},
-	TooManyFiles:     {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeStorage, "the process has too many files open; try again later"},
+	TooManyFiles:     {QuotaExceeded, ReasonUnknown, ActionRetryLater, CodeStorage, "the process or the system has too many files open, or too little memory; try again later"},
 	FileTooBig:       {QuotaExceeded, ReasonSizeLimit, ActionSplit, CodeStorage, "the file would be larger than this system allows; split it into several files"},
 	IOError:          {WriteCorruption, ReasonUnknown, ActionAbort, CodeStorage, "the storage reported an error; check the disk before you continue"},
 	PermissionError:  {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the process lacks the permission; ask the user for it"},

@@ -1,3 +1,5 @@
+//go:build unix
+
 package engine
 
 import "github.com/resilientwrite/resilientwrite/internal/fault"
