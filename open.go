@@ -154,6 +154,7 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestH
 			err = s.gate.OpenPolicy("/ws", defaultGate(ctx))
 		}
 		if err != nil {
+			s.engine.CloseDirs()
 			return s, s.verbError("open", err)
 		}
 		return s, s.start(ctx)

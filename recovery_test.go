@@ -1139,6 +1139,7 @@ func TestOpenNamesWhatIsForbiddenSweep(t *testing.T) {
 		}
 		if errors.Is(err, rw.ErrPermission) {
 			forbidden++
+			length(t, fs.Open(), 0, "open after operation", n)
 			part, _ := rw.AsError("", err).Context["part"].(string)
 			expect(t, part != "" && !strings.Contains(part, "/"), "operation %d: %v %q", n, err, part)
 		}

@@ -86,13 +86,13 @@ func (s *Engine) openParts() error {
 			return err
 		}
 	}
+	if history != nil {
+		s.History = blob.New(history)
+	}
 	if !s.Opts.ReadOnly {
 		if err := s.singleNames(); err != nil {
 			return err
 		}
-	}
-	if history != nil {
-		s.History = blob.New(history)
 	}
 	s.flushes.disk, s.flushes.alone = s.Disk.State, s.TestHooks.InTurn
 	s.flushes.expect = func(n int) { s.Log.Expect(n) }
