@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -344,6 +345,38 @@ func TestSnapshotSparesEdits(t *testing.T) {
 		}
 		noErr(t, err)
 		fileIs(t, dir, "a.txt", "first")
+	}
+}
+
+// TestUnreadNeedsSweep: an operation that reads and fails while a snapshot is made and
+// history is pruned costs no other snapshot, none of its versions, and none that waits to
+// be shipped.
+func TestUnreadNeedsSweep(t *testing.T) {
+	t.Parallel()
+	for i, hit := 0, "first"; hit != ""; i++ {
+		for _, ships := range []bool{false, true} {
+			fs := simfs.New()
+			s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Years: 1}))(t)
+			noErr(t, do(put("a.txt", longText, ""))(s))
+			snap := must(s.Snapshot(background, around.SnapshotRequest{}))(t)
+			noErr(t, do(put("a.txt", otherText, rw.ModeOverwrite), put("a.txt", "third"+longText, rw.ModeOverwrite), put("a.txt", "fourth"+longText, rw.ModeOverwrite))(s))
+			if ships {
+				noErr(t, s.Admin().SetShipState([]byte(`{"seq":0}`)))
+			}
+			noErr(t, s.Close(background))
+			fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 1}\n"), 0o600)
+			s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
+			hit, _ = failingRead(t, fs, i, syscall.EMFILE, func() error {
+				_, err := s.Snapshot(background, around.SnapshotRequest{})
+				_, cerr := s.Admin().Compact(background, admin.CompactRequest{})
+				return errors.Join(err, cerr)
+			})
+			_, err := s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID, Force: true})
+			require(t, err == nil && fs.Tree()["a.txt"] == longText, "operation %d, %s: %v", i, hit, err)
+			_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash(otherText))})
+			require(t, err == nil || !ships, "operation %d, %s: %v", i, hit, err)
+			noErr(t, s.Close(background))
+		}
 	}
 }
 

@@ -89,7 +89,7 @@ func newStore(o Options, with engine.TestHooks) *Store {
 	s.leases = &lease.Layer{Engine: s.engine}
 	s.hooks = &hooks.Layer{Engine: s.engine, Gate: s.gate, Hooks: o.Hooks, VerifyTimeout: o.VerifyTimeout, Channel: s.channelTo, KeyKnown: s.keyKnown}
 	s.engine.Host = engineHost{s.gate, s}
-	s.engine.Pinned, s.engine.Shipped = s.observed.Pinned, func() (uint64, bool) { return ship.Shipped(s.engine) }
+	s.engine.Pinned, s.engine.Shipped = s.observed.Pinned, func() (uint64, bool, error) { return ship.Shipped(s.engine) }
 	return s
 }
 

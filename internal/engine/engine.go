@@ -61,18 +61,18 @@ type Engine struct {
 	historyBusy atomic.Int64  // until when its lock is not waited for, in nanoseconds
 	keptBytes   atomic.Int64  // in history since it was pruned last
 	keptObjects atomic.Int64
-	prunedTo    atomic.Uint64                // newest row that pruning knew of last
-	ownRows     atomic.Uint64                // of commits of this process since then
-	pruneRead   atomic.Int64                 // versions and files of rows that pruning read last
-	pruneAll    atomic.Bool                  // a bound that is not one of bytes may be exceeded
-	bounds      Bounds                       // that pruning found last, without what was over; under Sweeping
-	StatePlace  string                       // the state directory, absolute; "" in tests
-	Beside      string                       // the directory of the states of all work trees of the repository, absolute; "" for none
-	RealRoot    string                       // the workspace without symbolic links; "" in tests
-	Pinned      func() map[string]bool       // versions that only the bound of bytes removes; may be nil
-	Shipped     func() (seq uint64, ok bool) // versions of later rows are not in the hub yet: likewise; may be nil
-	Unverified  bool                         // flushes of this file system cannot be trusted
-	births      bool                         // its times of birth are exact and stay
+	prunedTo    atomic.Uint64                           // newest row that pruning knew of last
+	ownRows     atomic.Uint64                           // of commits of this process since then
+	pruneRead   atomic.Int64                            // versions and files of rows that pruning read last
+	pruneAll    atomic.Bool                             // a bound that is not one of bytes may be exceeded
+	bounds      Bounds                                  // that pruning found last, without what was over; under Sweeping
+	StatePlace  string                                  // the state directory, absolute; "" in tests
+	Beside      string                                  // the directory of the states of all work trees of the repository, absolute; "" for none
+	RealRoot    string                                  // the workspace without symbolic links; "" in tests
+	Pinned      func() (map[string]bool, error)         // versions that only the bound of bytes removes; may be nil
+	Shipped     func() (seq uint64, ok bool, err error) // versions of later rows are not in the hub yet: likewise; may be nil
+	Unverified  bool                                    // flushes of this file system cannot be trusted
+	births      bool                                    // its times of birth are exact and stay
 	Reserve     reserve
 	lost        atomic.Pointer[loss] // what happened to the state directory; nil = nothing
 

@@ -277,11 +277,15 @@ func (s *Engine) OverBounds() (b Bounds, err error) {
 	})
 	caps, now, goes, pinned := s.Host.HistoryCaps(), s.Now(), map[*Kept]bool{}, map[string]bool{}
 	if s.Pinned != nil {
-		pinned = s.Pinned()
+		if pinned, err = s.Pinned(); err != nil {
+			return b, err
+		}
 	}
 	shipped, ships := uint64(0), false
 	if s.Shipped != nil {
-		shipped, ships = s.Shipped()
+		if shipped, ships, err = s.Shipped(); err != nil {
+			return b, err
+		}
 	}
 	bytes := b.bytes
 	for _, k := range list {

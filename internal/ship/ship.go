@@ -180,11 +180,13 @@ func Facts(e *engine.Engine) *admin.HubFacts {
 
 // Shipped returns the newest row for which pruning need not keep versions; false
 // if nothing is shipped.
-func Shipped(e *engine.Engine) (uint64, bool) {
-	if f := Facts(e); f != nil {
-		return f.Seq, true
+func Shipped(e *engine.Engine) (seq uint64, ok bool, err error) {
+	data, err := State(e)
+	var facts admin.HubFacts
+	if err != nil || data == nil || json.Unmarshal(data, &facts) != nil {
+		return 0, false, err
 	}
-	return 0, false
+	return facts.Seq, true, nil
 }
 
 // Tree returns the files and directories of a snapshot.

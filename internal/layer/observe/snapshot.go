@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -143,7 +144,7 @@ func (l *Layer) snapshots(make bool) (fsx.Dir, error) {
 	return durable.Mkdir(dir, snapshotDir, 0o700)
 }
 
-// List returns the snapshots, newest first. A snapshot with an unreadable description
+// List returns the snapshots, newest first. A snapshot with a damaged description
 // is left out.
 func (l *Layer) List() ([]Snapshot, error) {
 	dir, err := l.snapshots(false)
@@ -166,6 +167,9 @@ func listSnapshots(dir fsx.Dir) (list []Snapshot, err error) {
 		}
 		var snap Snapshot
 		data, err := durable.ReadFile(dir, name, snapshotMeta)
+		if err != nil && !engine.IsAbsent(err) && !errors.Is(err, durable.ErrTooLong) {
+			return nil, err
+		}
 		if err == nil && json.Unmarshal(data, &snap) == nil && snap.ID == id {
 			list = append(list, snap)
 		}
@@ -238,17 +242,20 @@ func (l *Layer) Load(id string) (Snapshot, *Index, error) {
 	return snap, x, nil
 }
 
-// Pinned are the versions that snapshots need.
-func (l *Layer) Pinned() map[string]bool {
+// Pinned are the versions that snapshots need, without those of damaged ones.
+func (l *Layer) Pinned() (map[string]bool, error) {
 	list, err := l.List()
 	if err != nil || len(list) == 0 {
-		return nil
+		return nil, err
 	}
 	all := map[Digest]bool{}
 	for _, snap := range list {
 		_, x, err := l.Load(snap.ID)
 		if err != nil {
-			continue
+			if code := l.ErrorOf(err).Code; code == fault.HashDriftOnRead || code == fault.NotFound {
+				continue
+			}
+			return nil, err
 		}
 		for _, entries := range x.dirs {
 			for i := range entries {
@@ -262,7 +269,7 @@ func (l *Layer) Pinned() map[string]bool {
 	for sha := range all {
 		out[hex.EncodeToString(sha[:])] = true
 	}
-	return out
+	return out, nil
 }
 
 // Difference is a file that differs between two states.
