@@ -63,12 +63,37 @@ func killed(t *testing.T, fs *simfs.FS, n int, call func() error) (want outcome,
 func failing(t *testing.T, fs *simfs.FS, i int, errno syscall.Errno, happened bool, call func() error) (hit string, err error) {
 	t.Helper()
 	base := fs.Muts()
-	fs.Inject(func(op simfs.Op) simfs.Fault {
+	return injected(t, fs, func(op simfs.Op) (f simfs.Fault) {
 		if op.Mut == base+i {
-			hit = op.String()
-			return simfs.Fault{Err: errno, Applied: happened, Short: int(op.Len / 2)}
+			f = simfs.Fault{Err: errno, Applied: happened, Short: int(op.Len / 2)}
 		}
-		return simfs.Fault{}
+		return f
+	}, call)
+}
+
+// failingRead is failing for the operations that change nothing.
+func failingRead(t *testing.T, fs *simfs.FS, i int, errno syscall.Errno, call func() error) (hit string, err error) {
+	t.Helper()
+	n := -1
+	return injected(t, fs, func(op simfs.Op) (f simfs.Fault) {
+		if op.Mut < 0 {
+			if n++; n == i {
+				f.Err = errno
+			}
+		}
+		return f
+	}, call)
+}
+
+// injected makes a call with a fault, and returns the operation that it hit.
+func injected(t *testing.T, fs *simfs.FS, fault func(simfs.Op) simfs.Fault, call func() error) (hit string, err error) {
+	t.Helper()
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		f := fault(op)
+		if f.Err != nil {
+			hit = op.String()
+		}
+		return f
 	})
 	err = call()
 	fs.Inject(nil)
@@ -569,32 +594,39 @@ func (c scenario) faultSweeps(t *testing.T, levels ...rw.SyncLevel) {
 	for _, level := range levels {
 		c := c
 		c.opts.Sync = level
-		for _, happened := range []bool{false, true} {
+		for _, how := range []string{"applied=false", "applied=true", "read"} {
 			for _, errnos := range errorsOfASweep() {
-				if c.after != nil && level == rw.SyncOff {
-					continue // a flush that fails takes versions that a scan has kept unflushed
+				if c.after != nil && (level == rw.SyncOff || how == "read") {
+					continue // a flush that fails takes versions that a scan has kept unflushed; a file that cannot be read is left to the next scan
 				}
-				t.Run(fmt.Sprintf("faults/%s/%s/applied=%v/%v", c.name, level, happened, errnos), func(t *testing.T) {
+				t.Run(fmt.Sprintf("faults/%s/%s/%s/%v", c.name, level, how, errnos), func(t *testing.T) {
 					t.Parallel()
-					c.faultSweep(t, happened, errnos)
+					c.faultSweep(t, how, errnos)
 				})
 			}
 		}
 	}
 }
 
-func (c scenario) faultSweep(t *testing.T, happened bool, errnos []syscall.Errno) {
+func (c scenario) faultSweep(t *testing.T, how string, errnos []syscall.Errno) {
 	c.dirs = ""      // one that cannot be removed stays
 	step := turns(7) // no divisor of the two errors
 	for i := phase(step); ; i += step {
 		fs, s := c.prepare(t)
-		hit, err := failing(t, fs, i, errnos[i%len(errnos)], happened, func() error {
+		run := func() error {
 			err := c.run(s)
 			if err == nil {
 				s.Sync(background) // which settles at the level journal, and may fail
 			}
 			return err
-		})
+		}
+		var hit string
+		var err error
+		if errno := errnos[i%len(errnos)]; how == "read" {
+			hit, err = failingRead(t, fs, i, errno, run)
+		} else {
+			hit, err = failing(t, fs, i, errno, how == "applied=true", run)
+		}
 		c.judgeFault(t, fs, s, err, hit)
 		if hit == "" || t.Failed() {
 			return

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -34,9 +35,8 @@ func publishInPlace(c *Change) error {
 	}
 	c.Done = true
 	err = overwrite(f, c.New.Bytes, c.New.Stat.Size)
-	var serr error
-	if c.after, serr = f.Stat(); err == nil {
-		err = serr
+	if c.after, c.unseen = f.Stat(); err == nil {
+		err = c.unseen
 	}
 	if err == nil && c.after.Size != c.New.Stat.Size {
 		c.after = fsx.Stat{} // another program has written to it
@@ -52,7 +52,7 @@ func undoInPlace(c *Change) error {
 		return nil
 	}
 	st, err := c.opened.Stat()
-	if err != nil || st.Size != c.after.Size || st.Mtime != c.after.Mtime {
+	if err = cmp.Or(c.unseen, err); err != nil || st.Size != c.after.Size || st.Mtime != c.after.Mtime {
 		return err
 	}
 	return overwrite(c.opened, c.Old.Bytes, c.Old.Stat.Size)

@@ -115,6 +115,7 @@ type Change struct {
 	wrote  int64 // bytes of it that were written
 	opened fsx.File
 	after  fsx.Stat // of a file written in place, when that was done
+	unseen error    // why after is not known
 	clear  bool     // a replacing move has put the replaced file into the slot
 }
 
