@@ -28,27 +28,22 @@ func Encode(m *Map) ([]byte, error) {
 	if err := check(m, 1); err != nil {
 		return nil, err
 	}
-	for _, literals := range []bool{true, false} {
-		e := encoder{literals: literals}
-		e.collection(m, 0)
-		yaml := []byte(e.out.String())
-		back, err := Decode(yaml)
-		if err == nil && back.Equal(m) {
-			return yaml, nil
-		}
-		if !literals && err != nil {
-			return nil, fmt.Errorf("%w: %w", NotEncodable, err)
-		}
+	var e encoder
+	e.collection(m, 0)
+	yaml := []byte(e.out.String())
+	back, err := Decode(yaml)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", NotEncodable, err)
+	}
+	if back.Equal(m) {
+		return yaml, nil
 	}
 	return nil, notEncodable("the YAML text would be read back as something else")
 }
 
 // encoder writes one document that check accepted. What follows the first
 // MaxSize bytes, which Decode refuses, it leaves out.
-type encoder struct {
-	out      strings.Builder
-	literals bool // write block literals
-}
+type encoder struct{ out strings.Builder }
 
 // collection writes a mapping or a list whose lines are indented by indent spaces; the
 // first line is already indented. Every line ends with a line feed.
@@ -84,7 +79,7 @@ func (e *encoder) value(v any, indent int) {
 	switch {
 	case members(v) > 0:
 		e.collection(v, indent+2)
-	case e.literals && isLiteral(text):
+	case isLiteral(text):
 		e.literal(text, indent+2)
 	case isText:
 		writeString(&e.out, text)
@@ -131,8 +126,7 @@ var (
 // isLiteral reports whether s is written as a block literal: it has several lines, and
 // all its characters are visible.
 func isLiteral(s string) bool {
-	return strings.Contains(s, "\n") && !blanked.MatchString(s) && !strings.Contains(s, strings.Repeat("<", maxAngles)) &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && hidden(r) })
+	return strings.Contains(s, "\n") && !blanked.MatchString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && hidden(r) })
 }
 
 // hidden reports whether r is always escaped: what does not show, except for the
@@ -144,9 +138,6 @@ func isPlain(s string) bool {
 	return !ambiguous.MatchString(s) && !strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r != ' ' && unicode.IsSpace(r) })
 }
 
-// maxAngles bounds the < that are written in a row, below what Decode refuses.
-const maxAngles = 500
-
 // joiners puts back what strconv escapes and hidden does not.
 var joiners = strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d")
 
@@ -156,9 +147,5 @@ func writeString(out *strings.Builder, s string) {
 		out.WriteString(s)
 		return
 	}
-	s = joiners.Replace(strconv.QuoteToGraphic(s)) // all its escapes are those of YAML too
-	if strings.Contains(s, strings.Repeat("<", maxAngles)) {
-		s = strings.ReplaceAll(s, "<", `\x3c`)
-	}
-	out.WriteString(s)
+	out.WriteString(joiners.Replace(strconv.QuoteToGraphic(s))) // all its escapes are those of YAML too
 }
