@@ -48,7 +48,7 @@ func (m *Mutation) holdsBytes() bool {
 // store did not write is flushed concurrently with them, because it will become a
 // version.
 //
-//	fsync(slot) …  [fsync(parent of a new directory) …]
+//	fsync(slot) …  [fsync(parent of a new directory) …]  [fsync(directory of a file that another program made, if it is written in place)]
 //	[fsync(directory of an earlier commit of the path)]
 //
 // The second line comes after the first, which leaves it little to do if the
@@ -74,13 +74,13 @@ func (c *Commit) flushStaged() error {
 		parents.dirs = append(parents.dirs, d.parent)
 	}
 	var flushes []func() error
-	if len(c.made) > 0 {
-		flushes = append(flushes, func() error { return parents.flush(c.s) })
-	}
 	for _, m := range c.Muts {
 		unflushed, err := m.prevUnflushed(c.s)
 		if err != nil {
 			return err
+		}
+		if unflushed && (m.Primitive == publish.Append || m.Primitive == publish.InPlace) { // the name stays
+			parents.dirs = append(parents.dirs, m.Target.Parent)
 		}
 		lent, isLent := m.Prev.File.(*reopened)
 		switch {
@@ -99,6 +99,9 @@ func (c *Commit) flushStaged() error {
 		case m.holdsBytes() && !m.isLent():
 			here = append(here, m.Slot.File)
 		}
+	}
+	if len(parents.dirs) > 0 {
+		flushes = append(flushes, func() error { return parents.flush(c.s) })
 	}
 	for _, d := range dirs {
 		if linked[d] {
