@@ -939,6 +939,8 @@ type besideEditor struct {
 	guarded bool
 	// foreign: another program wrote a.txt, so that the store has no bytes of it.
 	foreign bool
+	// inside: the call writes into the file.
+	inside bool
 }
 
 var besideEditors = []besideEditor{
@@ -961,6 +963,7 @@ var besideEditors = []besideEditor{
 	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
 		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend}))
 	}},
+	{name: "append in place", path: "a.txt", inside: true, call: do(put("a.txt", otherText, rw.ModeAppend))},
 	{name: "edit", path: "a.txt", call: func(s *rw.Store) error {
 		return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "\na.txt", New: "\nedited"}}}))
 	}},
@@ -1003,8 +1006,8 @@ func txBeside(op rw.TxOp) func(s *rw.Store) error {
 // TestEditorSweep: an editor saves a file in each way before each operation of each
 // verb. The saved content is under its name afterwards, or it is kept as a version;
 // after a move, it is a file of the workspace. Every run visits the operations that rename
-// the file, when the call has looked at it for the last time: there are few, also in a
-// roll-back.
+// the file or append to it, when the call has looked at it for the last time: there are
+// few, also in a roll-back.
 func TestEditorSweep(t *testing.T) {
 	step := txStep()
 	for i, level := range allLevels {
@@ -1032,8 +1035,11 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	t.Helper()
 	x.guarded = x.guarded && slices.Contains([]string{"exchanges", "rewrites", "appends"}, how)
 	fs := simfs.New()
-	opts := &rw.Options{Sync: level}
-	s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001"}))(t)
+	opts, sim := &rw.Options{Sync: level}, rw.Sim{Nonce: "0001"}
+	if x.inside {
+		sim.AppendFrom = 1
+	}
+	s := must(rw.OpenSim(fs, opts, sim))(t)
 	for _, name := range []string{"a.txt", "c.txt"} {
 		if x.foreign {
 			fs.WriteFile(name, []byte(longText+name), 0o644)
@@ -1048,7 +1054,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	}
 	before, _ := editor.Lstat(x.path)
 	var mu sync.Mutex // a store also works after its replies
-	saved, reached, blocked, count, renames := "", false, false, 0, 0
+	saved, reached, blocked, took, count, renames := "", false, false, false, 0, 0
 	fs.Before(func(op simfs.Op) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -1063,6 +1069,8 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		}
 		if count == n || renames == -n && !reached && n < 0 {
 			reached = true
+			was, _ := fs.ReadFile(x.path)
+			took = strings.Contains(string(was), otherText)
 			if how == throughOpenFile {
 				saved = saveThrough(open)
 			} else if how == throughLateOpen {
@@ -1105,6 +1113,9 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	s.Close(background)
 	if saved == "" {
 		return reached
+	}
+	if x.inside && callErr == nil && !took {
+		require(t, haveText(contents(fs, false), otherText), "saved before operation %d: what was acknowledged is lost", n)
 	}
 	x.survives(t, fs, opts, saved, fmt.Sprintf("saved before operation %d, call: %v", n, callErr))
 	return reached
@@ -1248,9 +1259,9 @@ func TestMoveOverReadsNoVersion(t *testing.T) {
 	noErr(t, s.Close(background))
 }
 
-// publishes reports whether an operation gives or takes the name of a file.
+// publishes reports whether an operation gives or takes the name of a file, or appends to it.
 func publishes(op simfs.Op, name string) bool {
-	return (strings.HasSuffix(op.Path, name) || strings.HasSuffix(op.To, name)) && strings.Contains("link rename exchange", op.Kind) && op.Kind != ""
+	return (strings.HasSuffix(op.Path, name) || strings.HasSuffix(op.To, name)) && strings.Contains("link rename exchange append", op.Kind) && op.Kind != ""
 }
 
 // TestForeignSaveOfTheSameSizeSweep: an editor replaces a large file by another

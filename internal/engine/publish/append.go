@@ -80,25 +80,10 @@ func undoAppend(c *Change) error {
 	if c.landed != c.Old.Stat.Size && c.landed != 0 || st.Size != c.Old.Stat.Size+c.wrote {
 		return ErrForeign
 	}
-	w, err := c.Target.Dir.Open(c.Target.Name, fsx.Write, 0)
-	if err != nil {
+	if err := c.opened.Truncate(c.Old.Stat.Size); err != nil {
 		return err
 	}
-	defer w.Close()
-	wst, err := w.Stat()
-	if err != nil {
-		return err
-	}
-	if wst.Ino != st.Ino {
-		return nil // the name is another file's now, and what was written to is gone
-	}
-	if wst.Size != c.Old.Stat.Size+c.wrote {
-		return ErrForeign
-	}
-	if err := w.Truncate(c.Old.Stat.Size); err != nil {
-		return err
-	}
-	return w.Sync()
+	return c.opened.Sync()
 }
 
 // judgeAppend compares the target with what was there, followed by the staged

@@ -148,6 +148,12 @@ const (
 // something to undo.
 func (c *Change) Publish() error {
 	err := primitives[c.Primitive].publish(c)
+	if err == nil && c.opened != nil && !c.Redo { // written to, perhaps when it had lost its name
+		st, exists, lerr := c.Target.lstat()
+		if err = lerr; lerr == nil && !(exists && c.Old.same(st)) {
+			err = ErrForeign
+		}
+	}
 	if err != nil && !c.Done && c.Primitive != Append && c.Primitive != InPlace {
 		// A call that failed may have been carried out anyway.
 		if held, herr := c.Slot.Holds(); herr == nil && held != Staged {
