@@ -805,7 +805,7 @@ updated_at: '2026-04-11T17:28:04Z'
 prose
 `,
 	"aligned comments":     "---\ntask_id:   x-1      # the ticket\nstatus:    Handed off\nagent:     ben\nupdated_at: 2026-04-11 17:28:04\nsummary: >-\n  folded\n  text\nnext_steps:\n    - deep indent\nlast_good_state: []\nminutes: 40\n---\n",
-	"numbers and one text": "---\ntask_id: 4711\nstatus: blocked\nagent: 007\nsummary: 1.50\nnext_steps: just one thing\nlast_good_state:\nblockers:\n  - Fix it: the colon makes this a mapping\n  - 3\n  - true\nverified: yes\n---\n",
+	"numbers and one text": "---\ntask_id: 4711\nstatus: blocked\nagent: 007\nsummary: 1.50\nnext_steps: just one thing\nlast_good_state:\nblockers:\n  - Fix it: the colon makes this a mapping\n  - 3\n  - true\nverified: yes\nartifacts: report.pdf\ndependency_graph: build\n---\n",
 }
 
 func TestOlderHandoffsRead(t *testing.T) {
@@ -828,7 +828,7 @@ func TestOlderHandoffsRead(t *testing.T) {
 	r := got["numbers and one text"]
 	want := handoff.Envelope{
 		TaskID: "4711", Status: handoff.Blocked, Agent: "007", Summary: "1.50", NextSteps: []string{"just one thing"}, LastGoodState: []handoff.File{},
-		Blockers: []string{"Fix it: the colon makes this a mapping", "3", "true"}, Verified: []string{"yes"},
+		Blockers: []string{"Fix it: the colon makes this a mapping", "3", "true"}, Verified: []string{"yes"}, Artifacts: []handoff.Artifact{{Path: "report.pdf"}}, DependencyGraph: []handoff.Step{{ID: "build"}},
 	}
 	diff := cmp.Diff(want, r.Envelope, timestamps)
 	expect(t, diff == "" && len(r.MissingFields) == 0, "%s %v", diff, r.MissingFields)
@@ -852,7 +852,8 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 		{"---\r\nok: 1\r\nx: [a\r\n---\r\n", rw.ErrYAML, nil}, {"---\na: \x00\n---\n", rw.ErrYAML, map[string]any{"line": 2}}, {"---\na: \xff\n---\n", rw.ErrYAML, nil},
 		{"---\na: " + strings.Repeat("x", 2<<20) + "\n---\n", rw.ErrTooLarge, nil},
 		{"---\nstatus: wip\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "status"}},
-		{"---\nlast_good_state: report.tex\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state"}},
+		{"---\nlast_good_state: report.tex\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].sha256"}},
+		{"---\nlast_good_state: 7\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state"}},
 		{"---\nlast_good_state:\n  - path: a\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].sha256"}},
 		{"---\nlast_good_state:\n  - path: a\n    sha256: b\n    bytes: many\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].bytes"}},
 		{"---\ndependency_graph: [7]\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "dependency_graph[0]"}},

@@ -238,7 +238,7 @@ func loosenRecords(m *frontmatter.Map, name, first string, texts ...string) {
 	case nil:
 	case []any:
 		items = v
-	case *frontmatter.Map:
+	case string, *frontmatter.Map:
 		items = []any{v}
 	default:
 		return // the decoder refuses it
