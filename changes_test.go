@@ -817,6 +817,13 @@ func TestStageLeavesUnknownChanges(t *testing.T) {
 	noErr(t, os.WriteFile(filepath.Join(dir, ".git/index.lock"), nil, 0o600))
 	_, err := s.StageChanges(background, around.ChangesRequest{Session: "three"})
 	expect(t, err != nil && read(t, dir, ".git/index") == index && read(t, dir, ".git/index.lock") == "", "%v", err)
+	// What no row records took the line away before another session wrote it again.
+	for _, session := range []string{"four", "five"} {
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: session}, Path: "again.txt", Content: []byte("1\n2\n3\nagain\n"), Mode: rw.ModeOverwrite}))(t)
+		noErr(t, os.WriteFile(filepath.Join(dir, "again.txt"), []byte("1\n2\n3\n"), 0o644))
+	}
+	list := must(s.Changes(background, around.ChangesRequest{Session: "four", Hunks: true}))(t)
+	expect(t, !strings.Contains(list.Files[0].Patch, "+again"), "%+v", list.Files)
 }
 
 // TestBlame: lines belong to the call that wrote them: over edits of others,
