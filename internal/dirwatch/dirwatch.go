@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // Watcher watches directories, each without those below it.
@@ -25,7 +23,7 @@ type Watcher struct {
 
 	mu   sync.Mutex
 	dirs map[string]bool // watched, absolute
-	gone []string        // directories that were removed or renamed
+	gone map[string]bool // directories that were removed or renamed
 	lost int             // times that events were lost
 	err  error
 }
@@ -36,7 +34,7 @@ func New(root string) (*Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Watcher{root: root, w: w, changed: make(chan struct{}, 1), dirs: map[string]bool{}}
+	d := &Watcher{root: root, w: w, changed: make(chan struct{}, 1), dirs: map[string]bool{}, gone: map[string]bool{}}
 	go d.read()
 	return d, nil
 }
@@ -55,7 +53,7 @@ func (d *Watcher) read() {
 			if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
 				d.mu.Lock()
 				if d.dirs[e.Name] {
-					d.gone = append(d.gone, e.Name)
+					d.gone[e.Name] = true
 				}
 				d.mu.Unlock()
 			}
@@ -89,10 +87,10 @@ func (d *Watcher) signal() {
 func (d *Watcher) Watch(dirs []string) (added, unwatched int) {
 	d.mu.Lock()
 	gone := d.gone
-	d.gone = nil
+	d.gone = map[string]bool{}
 	if d.lost > 0 { // a directory may have become another one
 		d.lost = 0
-		gone = append(gone, d.root)
+		gone[d.root] = true
 	}
 	d.mu.Unlock()
 	want := make(map[string]bool, len(dirs))
@@ -100,7 +98,7 @@ func (d *Watcher) Watch(dirs []string) (added, unwatched int) {
 		want[filepath.Join(d.root, filepath.FromSlash(dir))] = true
 	}
 	for dir := range d.dirs {
-		if !want[dir] || slices.ContainsFunc(gone, func(g string) bool { return relpath.Contains(g, dir) }) {
+		if !want[dir] || d.within(gone, dir) {
 			d.w.Remove(dir)
 			d.set(dir, false)
 		}
@@ -120,6 +118,14 @@ func (d *Watcher) Watch(dirs []string) (added, unwatched int) {
 		added++
 	}
 	return added, unwatched
+}
+
+// within reports whether a directory is one of others or below one.
+func (d *Watcher) within(others map[string]bool, dir string) bool {
+	for len(dir) > len(d.root) && !others[dir] {
+		dir = filepath.Dir(dir)
+	}
+	return others[dir]
 }
 
 // set changes d.dirs, which only Watch does.

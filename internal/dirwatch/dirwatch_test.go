@@ -39,6 +39,8 @@ func TestLostEvents(t *testing.T) {
 	testbed.Expect(t, added == 2, "%v", added)
 	testbed.NoErr(t, os.WriteFile(filepath.Join(root, "a", "f"), nil, 0o644))
 	waits(t, d)
+	d.Watch([]string{""})
+	testbed.Expect(t, len(d.w.WatchList()) == 1, "the system still watches %q", d.w.WatchList())
 }
 
 // TestADirectoryThatIsGone: one that was removed since it was found is not one that the
@@ -62,17 +64,19 @@ func TestADirectoryThatIsGone(t *testing.T) {
 }
 
 // TestADirectoryThatIsAnother: one that was removed and made again is watched
-// again.
+// again, with those below it.
 func TestADirectoryThatIsAnother(t *testing.T) {
 	root := t.TempDir()
 	name := filepath.Join(root, "a")
 	d := testbed.Must(New(root))(t)
 	defer d.Close()
 	for i := range 3 {
-		testbed.NoErr(t, os.Mkdir(name, 0o755))
-		for added := 0; added == 0; { // until the events have come
-			added, _ = d.Watch([]string{"", "a"})
+		testbed.NoErr(t, os.MkdirAll(filepath.Join(name, "b"), 0o755))
+		added := 0
+		for added == 0 { // until the events have come
+			added, _ = d.Watch([]string{"", "a", "a/b"})
 		}
+		testbed.Expect(t, i < 2 || added == 2, "after a rename: %d", added)
 		testbed.NoErr(t, os.WriteFile(filepath.Join(name, "f"), nil, 0o644))
 		waits(t, d)
 		if i == 1 {
