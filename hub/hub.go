@@ -405,7 +405,7 @@ func (h *Hub) swap(ctx context.Context, key, etag string, v any) (string, error)
 			return "", failed(ctx, key, gerr)
 		case gerr == nil && bytes.Equal(have, data):
 			return now, nil
-		case errors.Is(err, object.ErrChanged), now != etag:
+		case errors.Is(err, object.ErrChanged):
 			return "", errLost
 		case !object.Again(within):
 			return "", failed(ctx, key, err)
