@@ -73,7 +73,10 @@ func inspectYAMLDocument(t *text, start, end int) {
 		profile.Before = t.lineOf(start) - 1
 	}
 	_, problems := strictyaml.Parse(string(t.src[start:end]), profile)
-	for _, p := range problems[:min(len(problems), 1)] { // the others may follow from it
+	for _, p := range problems {
+		if t.full() {
+			return
+		}
 		at := t.offsetOf(p.Line, p.Column)
 		switch p.Kind {
 		case strictyaml.Unread:

@@ -30,6 +30,9 @@ func TestYAML(t *testing.T) {
 		badCase{"a: [\n---\nb: {\n", 4, 1, ""},
 		badCase{"a: [1]]\n", 1, 7, ""},
 	)
+	if r := Check("yaml", []byte("{a: b}: 1\nc: 1\nc: 2\nd: {e: 1, e: 2}\n")); r.Valid || len(r.Problems) != 3 || r.Problems[2].Line != 4 {
+		t.Errorf("several mistakes: %v", r.Problems)
+	}
 	warn(t, "yaml", badCase{"a:\n  {b: c}: 1\n", 2, 3, "used as a key"})
 }
 
