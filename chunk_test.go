@@ -934,12 +934,12 @@ func TestChunkCrashSweep(t *testing.T) {
 func TestChunkFaultSweep(t *testing.T) {
 	for _, c := range chunkScripts {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-			for _, happened := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%v/applied=%v", c.name, errno, happened), func(t *testing.T) {
+			for _, how := range []string{"applied=false", "applied=true", "read"} {
+				t.Run(fmt.Sprintf("%s/%v/%s", c.name, errno, how), func(t *testing.T) {
 					t.Parallel()
 					states, left := c.states(t, rw.SyncFull)
 					step := c.stride(11)
-					for i := phase(step); c.oneFault(t, i, errno, happened, states, left); i += step {
+					for i := phase(step); c.oneFault(t, i, errno, how, states, left); i += step {
 					}
 				})
 			}
@@ -948,11 +948,11 @@ func TestChunkFaultSweep(t *testing.T) {
 }
 
 // oneFault lets one operation fail and reports whether there was one.
-func (c chunkScript) oneFault(t *testing.T, i int, errno syscall.Errno, happened bool, states []string, left string) bool {
+func (c chunkScript) oneFault(t *testing.T, i int, errno syscall.Errno, how string, states []string, left string) bool {
 	t.Helper()
 	fs, s := c.start(t, rw.SyncFull)
 	done := 0
-	hit, err := failing(t, fs, i, errno, happened, func() (err error) { done, err = c.run(s); return })
+	hit, err := failingAs(t, fs, i, errno, how, func() (err error) { done, err = c.run(s); return })
 	allowed := []int{done}
 	if err != nil {
 		switch rw.AsError("test", err).Effect {
@@ -969,5 +969,7 @@ func (c chunkScript) oneFault(t *testing.T, i int, errno syscall.Errno, happened
 	}()
 	c.resume(t, fs.Crash(0, simfs.None), rw.SyncFull, done, states, left, allowed...)
 	c.resume(t, fs.Crash(uint64(i), simfs.Some), rw.SyncFull, done, states, left, allowed...)
+	s.Close(background)
+	length(t, fs.Open(), 0, "open after Close")
 	return hit != "" && !t.Failed()
 }

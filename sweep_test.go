@@ -85,6 +85,15 @@ func failingRead(t *testing.T, fs *simfs.FS, i int, errno syscall.Errno, call fu
 	}, call)
 }
 
+// failingAs is one of the two.
+func failingAs(t *testing.T, fs *simfs.FS, i int, errno syscall.Errno, how string, call func() error) (hit string, err error) {
+	t.Helper()
+	if how == "read" {
+		return failingRead(t, fs, i, errno, call)
+	}
+	return failing(t, fs, i, errno, how == "applied=true", call)
+}
+
 // injected makes a call with a fault, and returns the operation that it hit.
 func injected(t *testing.T, fs *simfs.FS, fault func(simfs.Op) simfs.Fault, call func() error) (hit string, err error) {
 	t.Helper()
@@ -613,20 +622,13 @@ func (c scenario) faultSweep(t *testing.T, how string, errnos []syscall.Errno) {
 	step := turns(7) // no divisor of the two errors
 	for i := phase(step); ; i += step {
 		fs, s := c.prepare(t)
-		run := func() error {
+		hit, err := failingAs(t, fs, i, errnos[i%len(errnos)], how, func() error {
 			err := c.run(s)
 			if err == nil {
 				s.Sync(background) // which settles at the level journal, and may fail
 			}
 			return err
-		}
-		var hit string
-		var err error
-		if errno := errnos[i%len(errnos)]; how == "read" {
-			hit, err = failingRead(t, fs, i, errno, run)
-		} else {
-			hit, err = failing(t, fs, i, errno, how == "applied=true", run)
-		}
+		})
 		c.judgeFault(t, fs, s, err, hit)
 		if hit == "" || t.Failed() {
 			return

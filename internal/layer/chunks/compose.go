@@ -224,12 +224,12 @@ func (k *Call) planClear() (done bool, err error) {
 	for _, p := range sess.Parts[:min(len(sess.Parts), clearAtOnce)] {
 		m := engine.NewObject(PartObject(k.session, p.Index), "", engine.OpDelete)
 		m.AbsentOK = true
-		if err := k.ResolveOne(m); err != nil {
-			return false, err
-		}
 		muts = append(muts, m)
 	}
-	k.Muts, k.Manifest.AbsentOK = append(muts, k.Manifest), true
+	k.Manifest.AbsentOK = true
+	if err := k.Choose(append(muts, k.Manifest)...); err != nil {
+		return false, err
+	}
 	if len(muts) == len(sess.Parts) {
 		k.Manifest.Op, k.Manifest.Kind = engine.OpDelete, ""
 		return true, nil
