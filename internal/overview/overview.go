@@ -211,7 +211,6 @@ func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 	}
 	file, err := s.Read(ctx, rw.ReadRequest{Path: handoff.DefaultPath, MaxBytes: 1})
 	if err != nil {
-		*memo = Memo{}
 		return ctx.Err() // there is none, or none that can be read
 	}
 	if file.SHA256.String() == memo.handoff {

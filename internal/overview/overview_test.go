@@ -126,7 +126,8 @@ func TestMemoOfTheHandoff(t *testing.T) {
 }
 
 // TestUndoOfARow undoes the commit that is named, by any caller and
-// whatever came after, and nothing when its file was changed since.
+// whatever came after, and nothing when its file was changed since. What is undone again
+// counts as done.
 func TestUndoOfARow(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &rw.Options{Caller: "coder", Sync: rw.SyncOff})
@@ -145,6 +146,14 @@ func TestUndoOfARow(t *testing.T) {
 	for row, want := range map[uint64]error{row: rw.ErrChangedOutside, 999: rw.ErrNothingToUndo} {
 		_, err := person.Undo(ctx, rw.UndoRequest{Row: row})
 		testbed.Expect(t, rw.AsError("undo", err).Detail == want, "row %d: %v", row, err)
+	}
+	testbed.Must(person.Undo(ctx, rw.UndoRequest{}))(t) // the undo itself
+	for after, want := range map[uint64]string{0: "[undo false][undo true][create false][overwrite false][create false]", row - 1: "[undo false][undo true][create false][overwrite false]"} {
+		text := ""
+		for _, c := range seen(t, dir, overview.Request{After: after}).Changes {
+			text += fmt.Sprintf("[%s %v]", c.Op, c.Undone)
+		}
+		testbed.Equal(t, text, want, "after row ", after)
 	}
 }
 
