@@ -87,7 +87,7 @@ const (
 	// hundreds of bytes for each value.
 	maxMarks = 1 << 18
 	// maxCollected bounds the problems.
-	maxCollected = 1000
+	maxCollected = 100
 )
 
 // reader reads one document.
