@@ -149,6 +149,7 @@ func TestDecode(t *testing.T) {
 		"{at: 2026-11-21T10:00:00Z, u: http://x}":       pairs("at", "2026-11-21T10:00:00Z", "u", "http://x"),
 		"? a\n: b\nc: \"x\ty\"":                         pairs("a", "b", "c", "x\ty"),
 		"a: 'x\n  ''  y'\nb: {c: [10:30]}":              pairs("a", "x '  y", "b", pairs("c", []any{"10:30"})),
+		`a: "\ud83d\ude00\ud83d\ude00\\"`:               pairs("a", "😀😀\\"),
 		"a: '\\ud83d\\ude00'":                           pairs("a", `\ud83d\ude00`),
 		"x.y: 1\n\"'x\":\n  \"y'\": 2":                  pairs("x.y", num("1"), "'x", pairs("y'", num("2"))),
 		"a: |+\n  x\n\nb: |-\n  y\nc: >\n  z\n  z\n":    pairs("a", "x\n\n", "b", "y", "c", "z z\n"),
@@ -195,7 +196,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a: \"\\xZZ\"\n", frontmatter.InvalidYAML, 1, "hexadecimal"}, {"a: [x, \"ok\", \"\\u12G4\"]\n", frontmatter.InvalidYAML, 1, "hexadecimal"}, {"a: \"\\U00110000\"\n", frontmatter.InvalidYAML, 1, "escape"},
 		{"a: \x00\n", frontmatter.InvalidYAML, 1, "control"}, {"a: b\nc: \x1b[1m\n", frontmatter.InvalidYAML, 2, "control"},
 		{"a: \xff\n", frontmatter.InvalidYAML, 0, "UTF-8"}, {"a: \xed\xa0\x80\n", frontmatter.InvalidYAML, 0, "UTF-8"},
-		{"a: \"\\ud83d\\ude00\"\nb: '\\ud83d\\ude00'\n", frontmatter.InvalidYAML, 2, "whole character"}, {"{a: [\n- b]}\n", frontmatter.InvalidYAML, 2, "node content"},
+		{"a: \"\\ud83d\\ude00\"\nb: '\\ud83d\\ude00'\n", frontmatter.InvalidYAML, 2, "whole character"}, {"a: \"\\\\ud83d\\ude00\"\n", frontmatter.InvalidYAML, 1, "escape"}, {"{a: [\n- b]}\n", frontmatter.InvalidYAML, 2, "node content"},
 	} {
 		m, err := frontmatter.Decode([]byte(c.in))
 		if m != nil || !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.text) {

@@ -169,10 +169,13 @@ func load(text string) (docs []*yaml.Node, err error) {
 }
 
 // pair matches a character that JSON escapes as two halves, which the library does not
-// know. The columns after it are two less then.
-var pair = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+// know, and an escaped backslash. The columns after a character are two less then.
+var pair = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 
 func joined(pair string) string {
+	if len(pair) == 2 {
+		return pair
+	}
 	high, _ := strconv.ParseUint(pair[2:6], 16, 16)
 	low, _ := strconv.ParseUint(pair[8:], 16, 16)
 	return fmt.Sprintf(`\U%08x`, utf16.DecodeRune(rune(high), rune(low)))
