@@ -3,18 +3,30 @@ package clients
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
 func readYAML(text string) (map[string]any, error) {
-	doc := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil { // whose text holds values
-		if at := new(yaml.LoadError); errors.As(err, &at) && at.Mark.Line > 0 {
-			return nil, fmt.Errorf("line %d: not valid YAML", at.Mark.Line)
+	// The library compares each key with all others, so keys that are given twice are found
+	// before it is asked for values.
+	_, problems := strictyaml.Parse(text, strictyaml.Profile{MaxDepth: 100, Any: true})
+	for _, p := range problems {
+		if p.Kind != strictyaml.Unread {
+			return nil, fmt.Errorf("line %d: not valid YAML", p.Line)
 		}
+	}
+	doc := map[string]any{}
+	loader, err := yaml.NewLoader(strings.NewReader(text), yaml.WithUniqueKeys(false))
+	if err == nil {
+		err = loader.Load(&doc)
+	}
+	if err != nil && err != io.EOF { // its text holds values
 		return nil, errors.New("not valid YAML")
 	}
 	list, ok := doc["mcpServers"].([]any)
