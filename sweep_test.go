@@ -260,8 +260,11 @@ func init() {
 		},
 		run: func(s *rw.Store) error {
 			d, err := s.Describe(context.Background(), rw.DescribeRequest{})
-			if err != nil || len(d.Transactions) == 0 {
+			if err != nil {
 				return err
+			}
+			if len(d.Transactions) == 0 { // Describe leaves out what it cannot read
+				return &rw.Error{Kind: rw.ErrWriteCorruption, Detail: rw.ErrIO, Effect: rw.EffectNone}
 			}
 			id := d.Transactions[0]
 			for _, op := range []rw.TxOp{{Op: "write", Path: "b.txt", Content: []byte(otherText)}, {Op: "delete", Path: "a.txt"}} {
