@@ -98,7 +98,7 @@ type reader struct {
 	last     place    // where rest is
 	rest     string
 	done     map[*yaml.Node]*Node // the values of anchors
-	paired   bool                 // see pairs
+	paired   bool                 // see pair
 	problems []*Problem
 }
 
