@@ -170,8 +170,8 @@ type CheckpointInfo struct {
 	CheckpointFacts `json:",inline"`
 	// True when it has expired; Store.CheckpointCleanup removes it.
 	Expired bool `json:"expired"`
-	// True when it is damaged and cannot be read; Store.CheckpointCleanup moves it
-	// to quarantine.
+	// True when it is damaged or cannot be read; Store.CheckpointCleanup moves a
+	// damaged one to quarantine.
 	Corrupt bool `json:"corrupt"`
 }
 

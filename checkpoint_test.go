@@ -531,7 +531,7 @@ func TestCheckpointCrashSweep(t *testing.T) {
 			damage: func(f *simfs.FS) {
 				f.WriteFile(rw.StateDirName+"/checkpoints/b.json", []byte("damaged"), 0o600)
 			},
-			run: clean},
+			run: clean, again: clean},
 	})
 }
 

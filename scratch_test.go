@@ -865,7 +865,8 @@ func TestScratchCrashSweep(t *testing.T) {
 			run: func(s *rw.Store) error {
 				s.SetNow(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 				return scratchAll(rw.ScratchPutRequest{Content: []byte(long)})(s)
-			}},
+			},
+			again: doing((*rw.Store).ScratchDelete, rw.ScratchDeleteRequest{Label: "none"})},
 	})
 }
 

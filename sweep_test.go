@@ -35,6 +35,7 @@ type scenario struct {
 	damage func(*simfs.FS)             // what happens to the disk then, while the store is closed
 	after  func(*simfs.FS)             // the changes of another program then
 	run    func(*rw.Store) error       // the call
+	again  func(*rw.Store) error       // does what the call left because it could not read it; may be nil
 	old    map[string]string           // files before the call; absent ones are missing
 	new    map[string]string           // files after it
 	dirs   string                      // directories after it, in order; "": any
@@ -632,6 +633,9 @@ func (c scenario) faultSweep(t *testing.T, how string, errnos []syscall.Errno) {
 			}
 			return err
 		})
+		if how == "read" && err == nil && c.again != nil {
+			noErr(t, c.again(s), hit)
+		}
 		c.judgeFault(t, fs, s, err, hit)
 		if hit == "" || t.Failed() {
 			return

@@ -279,7 +279,11 @@ func OpenIfThere(dir fsx.Dir, name string) (fsx.File, fsx.Stat, error) {
 		return nil, fsx.Stat{}, err
 	}
 	st, err := f.Stat()
-	return f, st, err
+	if err != nil {
+		f.Close()
+		return nil, st, err
+	}
+	return f, st, nil
 }
 
 // HashFile hashes an open file as it is now.

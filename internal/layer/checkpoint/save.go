@@ -113,6 +113,9 @@ func wellFormed(ctx context.Context, format string, text []byte) *fault.Fault {
 // plan reads the checkpoint stored under that name.
 func (p *Save) plan(context.Context) error {
 	old, err := p.l.Read(p.Name, true)
+	if err == nil {
+		err = old.Unread
+	}
 	if err != nil && !engine.IsAbsent(err) {
 		return err
 	}
@@ -150,6 +153,9 @@ func (p *Save) plan(context.Context) error {
 func (p *Save) keep() ([]*engine.Mutation, error) {
 	name := KeptName(p.Name)
 	before, err := p.l.Read(name, true)
+	if err == nil {
+		err = before.Unread
+	}
 	if err != nil && !engine.IsAbsent(err) {
 		return nil, err
 	}
@@ -313,6 +319,8 @@ func (l *Layer) NewCleanup(c *engine.Commit, session bool) (*Cleanup, error) {
 // reason returns why a checkpoint is removed; "" if it stays.
 func (p *Cleanup) reason(c *Stored) string {
 	switch {
+	case c.Unread != nil:
+		return ""
 	case c.Corrupt != "":
 		return removedCorrupt
 	case c.Expired(p.l.Now()):

@@ -77,6 +77,7 @@ type Stored struct {
 	Stem    string          // its name by its file
 	Data    json.RawMessage // if requested
 	Corrupt string          // the defect; "" when it is sound
+	Unread  error           // why it cannot be read; it may be sound
 	Blobs   []string        // files that contain its data, including earlier saves
 	file    bool            // the document exists, of any kind
 }
@@ -154,6 +155,9 @@ func (s *Layer) Get(name string) (*Stored, error) {
 	if engine.IsAbsent(err) || err == nil && c.OtherName(name) {
 		return nil, fault.New(fault.CheckpointNotFound).With("name", name)
 	}
+	if err == nil {
+		err = c.Unread
+	}
 	if err == nil && c.Corrupt != "" {
 		err = fault.New(fault.HashDriftOnRead).With("name", name).With("problem", c.Corrupt).
 			Hintf("the stored checkpoint is damaged: %s; save it again, or let Store.CheckpointCleanup move it to quarantine", c.Corrupt)
@@ -191,16 +195,21 @@ func (s *Layer) readDocument(dir fsx.Dir, name string) (*Stored, error) {
 	case errors.As(err, &kind):
 		c.file, c.Corrupt = true, "it is not a file"
 		return c, nil
-	case err != nil:
-		// A file that cannot be read affects only itself.
-		c.file, c.Corrupt = true, "it cannot be read"
+	case errors.Is(err, durable.ErrTooLong):
+		c.file, c.Corrupt = true, "it is too long"
 		return c, nil
+	case err != nil:
+		return c.unread(err), nil
 	}
 	c.file = true
 	content, problem := c.Parse(text)
 	if problem == "" && c.Chunked {
-		if content, err = durable.ReadFile(dir, BlobName(name, c.SHA256), s.MaxDocument()); err != nil {
+		content, err = durable.ReadFile(dir, BlobName(name, c.SHA256), s.MaxDocument())
+		switch {
+		case engine.IsAbsent(err), errors.As(err, &kind), errors.Is(err, durable.ErrTooLong):
 			problem = corruptData
+		case err != nil:
+			return c.unread(err), nil
 		}
 	}
 	if problem == "" && c.Version > 0 && engine.HashOf(content) != c.SHA256 {
@@ -210,6 +219,12 @@ func (s *Layer) readDocument(dir fsx.Dir, name string) (*Stored, error) {
 		c.take(content)
 	}
 	return c, nil
+}
+
+// unread marks a checkpoint as one that cannot be read. It affects only itself.
+func (c *Stored) unread(err error) *Stored {
+	c.file, c.Corrupt, c.Unread = true, "it cannot be read", err
+	return c
 }
 
 // MaxDocument is the size up to which a stored document is read. The escapes
