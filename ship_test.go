@@ -193,7 +193,7 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 		}
 		must(s.Admin().Compact(background, admin.CompactRequest{}))(t)
 		n := kept(t, dir)
-		expect(t, n <= c.kept && n >= c.kept-15, "%s, %s: %d versions are kept", c.policy, c.state, n)
+		expect(t, n <= c.kept && n >= c.kept-10, "%s, %s: %d versions are kept", c.policy, c.state, n)
 	}
 }
 

@@ -172,6 +172,7 @@ func (s *Engine) Prune(ctx context.Context, wait time.Duration) (gone []*Kept, e
 	s.pruneAll.Store(false)
 	s.bounds = Bounds{}
 	b, err := s.OverBounds()
+	s.keptBytes.Add(-b.counted)
 	s.prunedTo.Store(b.upto)
 	s.pruneRead.Store(b.read)
 	if err != nil {
@@ -236,8 +237,10 @@ type Bounds struct {
 	Over  []*Kept // over a bound, in the order in which they go
 	next  []*Kept // go after them when more is kept, in this order
 	bytes int64   // in history
-	upto  uint64  // newest row that was read
-	read  int64   // versions and files of rows that were read
+
+	counted int64  // of keptBytes, when history had been listed
+	upto    uint64 // newest row that was read
+	read    int64  // versions and files of rows that were read
 }
 
 // nextKept is how many versions a process remembers to remove next.
@@ -255,6 +258,7 @@ func (s *Engine) OverBounds() (b Bounds, err error) {
 		}
 		return nil
 	})
+	b.counted = s.keptBytes.Load()
 	if err != nil || len(objects) == 0 {
 		return b, err
 	}
