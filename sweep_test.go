@@ -899,6 +899,41 @@ var editorSaves = map[string]func(d fsx.Dir, name string) string{
 	},
 }
 
+// TestReplacedVersionsAfterRecovery: a process dies when its commit has taken the name of a
+// file that an editor had just saved, or that was written at the level off. The next Open
+// makes a version of that file, which a power cut does not take.
+func TestReplacedVersionsAfterRecovery(t *testing.T) {
+	t.Parallel()
+	ways := append(slices.Sorted(maps.Keys(editorSaves)), "nothing")
+	for _, level := range []rw.SyncLevel{rw.SyncOff, rw.SyncFull} {
+		for _, how := range ways {
+			fs := simfs.New()
+			s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001"}))(t)
+			write(t, s, "a.txt", longText, rw.ModeOverwrite)
+			saved := longText
+			fs.Before(func(op simfs.Op) {
+				if save := editorSaves[how]; save != nil && publishes(op, "a.txt") {
+					saved = save(fs.Foreign(), "a.txt")
+				}
+			})
+			fs.After(func(op simfs.Op) {
+				if publishes(op, "a.txt") {
+					fs.StopAt(0)
+				}
+			})
+			s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite))
+			require(t, fs.Stopped(), "the process lives")
+			fs.Before(nil)
+			fs.After(nil)
+			fs.Kill()
+			must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncFull}, rw.Sim{Nonce: "0002"}))(t)
+			disk := fs.Crash(0, simfs.All)
+			must(rw.OpenSim(disk, &rw.Options{Sync: rw.SyncFull}, rw.Sim{Nonce: "0003"}))(t)
+			expect(t, haveText(contents(disk, false), saved), "written at %s, the editor %s: found %s", level, how, brief(files(disk)))
+		}
+	}
+}
+
 // throughOpenFile is one more way: the editor opened the file before the call,
 // rewrites it and closes it.
 const throughOpenFile = "rewrites an open file"
