@@ -290,6 +290,10 @@ func TestStrangers(t *testing.T) {
 	require(t, err == nil && len(r.Warnings) == 1 && r.Warnings[0].Reason == call.WarnForeignWriteKept, "overwrite: %v %v", err, r.Warnings)
 	kept, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("stranger was here")[:2], hash("stranger was here")))
 	expect(t, err == nil && string(kept) == "stranger was here", "the stranger's bytes are lost: %v", err)
+	_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("stranger was here"))})
+	noErr(t, err, "restore by the hash")
+	fileIs(t, dir, "a.txt", "stranger was here")
+	write(t, s, "a.txt", "ours two", rw.ModeOverwrite)
 
 	// Who names the version it replaces does not replace another one.
 	disarm = at(rw.StagePublish, func() { os.WriteFile(name("a.txt"), []byte("stranger again!"), 0o644) })

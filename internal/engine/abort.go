@@ -151,11 +151,14 @@ func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 	return c.s.appendRow(&journal.Batch{Recs: []*journal.Record{rec}, Ctx: c.ctx}) == nil
 }
 
+// NoteForeign is the subject of a note that names what another program wrote to a file.
+const NoteForeign = "stranger"
+
 // noteForeign records that a file has other bytes than the row of its commit
 // records, because another program wrote to it at the same moment.
 func (c *Commit) noteForeign(m *Mutation, sha string, size int64) error {
-	note := c.s.RowAbout(journal.KindNote, c.Rec, "stranger")
-	note.Note = &journal.Note{What: "stranger", Path: m.Target.Path, SHA256: sha, Bytes: size}
+	note := c.s.RowAbout(journal.KindNote, c.Rec, NoteForeign)
+	note.Note = &journal.Note{What: NoteForeign, Path: m.Target.Path, SHA256: sha, Bytes: size}
 	return c.s.WriteRow(WithSpare(context.Background()), note)
 }
 

@@ -187,8 +187,8 @@ func (s *Engine) keepChanged(x spent, f fsx.File) error {
 	if err != nil || x.seq == 0 || sha == "" || sha == x.old {
 		return err
 	}
-	note := s.RowAbout(journal.KindNote, &journal.Record{Seq: x.seq}, "stranger")
-	note.Note = &journal.Note{What: "stranger", Path: x.path, SHA256: sha, Bytes: size}
+	note := s.RowAbout(journal.KindNote, &journal.Record{Seq: x.seq}, NoteForeign)
+	note.Note = &journal.Note{What: NoteForeign, Path: x.path, SHA256: sha, Bytes: size}
 	s.WriteRow(WithSpare(context.Background()), note)
 	return nil
 }

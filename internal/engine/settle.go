@@ -198,7 +198,7 @@ func (s *Engine) keep(x spent) error {
 	switch {
 	case err != nil:
 		return err
-	case x.changed(st):
+	case x.check || x.changed(st):
 		return s.keepChanged(x, f)
 	case !x.had:
 		_, _, err = s.keepFile(x, f)

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -117,6 +118,19 @@ func (l *Lineage) Find(down uint64, wanted func(*Version) bool) (*Version, error
 			return v, nil
 		}
 	}
+}
+
+// Noted returns what another program saved to the path while it was written: the newest
+// content with the hash that a note of the journal names. No version of the lineage has it.
+func (l *Lineage) Noted(sha string) (*Version, error) {
+	list, _, err := l.s.Log.Tail(1, func(rec *journal.Record) bool {
+		return rec.Note != nil && rec.Note.What == engine.NoteForeign && rec.Note.Path == l.Path && rec.Note.SHA256 == sha
+	}, 0)
+	if err != nil || len(list) == 0 {
+		return nil, cmp.Or(err, error(fault.New(fault.VersionNotFound)))
+	}
+	rec := list[0]
+	return &Version{Seq: rec.Seq, Path: l.Path, TS: rec.TS, M: journal.Mutation{Path: l.Path, SHA256: sha, Bytes: rec.Note.Bytes}}, nil
 }
 
 // Before returns the newest of the versions that led to v and whose bytes differ
