@@ -32,6 +32,8 @@ type stager struct {
 	below string // the directory, from the top of the work tree
 	copy  string // GIT_INDEX_FILE
 	input bytes.Buffer
+
+	placed bool // the lock has become the index
 }
 
 // Staged is what Stage did with the files, by path.
@@ -61,8 +63,11 @@ func Stage(ctx context.Context, dir string, files []*Net) (out Staged, err error
 	if err != nil {
 		return out, err
 	}
-	defer os.Remove(at + ".lock")
-	defer lock.Close()
+	defer func() {
+		if lock.Close(); !s.placed { // a lock that is there now is another program's
+			os.Remove(at + ".lock")
+		}
+	}()
 	if err := s.copyOf(at); err != nil {
 		return out, err
 	}
@@ -139,6 +144,7 @@ func (s *stager) place(lock *os.File, index string) error {
 	err = cmp.Or(err, lock.Close())
 	if err == nil {
 		err = os.Rename(index+".lock", index)
+		s.placed = err == nil
 	}
 	return err
 }
