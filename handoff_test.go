@@ -1021,4 +1021,15 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 	for _, glob := range []handoff.AutoState{"[", "/etc/*", "../*", "a/../../*"} {
 		handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.ErrInvalidArgument)
 	}
+	// Of too many files it takes the newest; a glob must match fewer.
+	for i := range 1001 {
+		file := filepath.Join(dir, "many", fmt.Sprint(i))
+		os.MkdirAll(filepath.Dir(file), 0o755)
+		noErr(t, os.WriteFile(file, nil, 0o644))
+	}
+	must(s.Move(background, rw.MoveRequest{Path: "many", To: "much", Call: rw.Call{Session: "s3"}}))(t)
+	put("newest.txt", "n", "one", "s3")
+	got, _ = state(handoff.AutoStateSession, "one", "s3")
+	expect(t, strings.Count(got, " ") == 999 && strings.HasSuffix(got, of("newest.txt", "n")), "%d, %s", strings.Count(got, " "), got[max(0, len(got)-80):])
+	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), AutoState: "much/*"}, rw.ErrTooLarge)
 }

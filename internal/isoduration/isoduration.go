@@ -15,8 +15,12 @@ import (
 	"time"
 )
 
-// MaxYears is the longest duration that is accepted, in years.
-const MaxYears = 100
+// MaxYears is the longest duration that is accepted, in years, and Max in days from
+// 2000-01-01.
+const (
+	MaxYears = 100
+	Max      = 36525 * day
+)
 
 // Duration is a duration above zero and of at most [MaxYears] years. A day or a month
 // has no fixed length, so the calendar parts are kept apart from the clock part. A
@@ -49,16 +53,12 @@ var form = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(strings.ReplaceAll(`^P(?:(N)Y)?(?:(N)M)?(?:(N)D)?(T(?:(N)H)?(?:(N)M)?(?:(N)S)?)?$|^P(N)W$`, "N", `[0-9]+(?:[.,][0-9]+)?`))
 })
 
-const (
-	day = 24 * time.Hour
-	// maxDays is the number of days from 2000-01-01 to 2100-01-01.
-	maxDays = 36525
-)
+const day = 24 * time.Hour
 
-var (
-	errTooLong = fmt.Errorf("longer than the maximum of %d years", MaxYears)
-	most       = new(big.Rat).SetInt64(int64(maxDays * day))
-)
+// ErrTooLong is returned for a duration of more than [MaxYears] years.
+var ErrTooLong = fmt.Errorf("longer than the maximum of %d years", MaxYears)
+
+var most = new(big.Rat).SetInt64(int64(Max))
 
 // Parse reads a duration of the form PnYnMnDTnHnMnS or PnW. Components may be left out,
 // but at least one is required, and at least one after a T. The last component may have
@@ -95,7 +95,7 @@ func parse(s string) (Duration, error) {
 		n.Mul(n, new(big.Rat).SetInt64(unit))
 		switch {
 		case !ok || n.Cmp(most) > 0:
-			wrong = errTooLong
+			wrong = ErrTooLong
 			return 0
 		case !n.IsInt() || len(text) > 40:
 			wrong = fmt.Errorf("the fraction is not a whole number of %s", name)
@@ -110,8 +110,8 @@ func parse(s string) (Duration, error) {
 	d.Weeks, d.Days = int(weeks/(7*day)), int((weeks%(7*day)+days)/day)
 	d.Clock = (weeks + days) % day
 	for i, unit := range []time.Duration{time.Hour, time.Minute, time.Second} {
-		if d.Clock += time.Duration(amount(m[5+i], int64(unit), "nanoseconds")); d.Clock > maxDays*day {
-			wrong = errTooLong // a sum of two does not overflow
+		if d.Clock += time.Duration(amount(m[5+i], int64(unit), "nanoseconds")); d.Clock > Max {
+			wrong = ErrTooLong // a sum of two does not overflow
 			break
 		}
 	}
@@ -122,7 +122,7 @@ func parse(s string) (Duration, error) {
 	case d == (Duration{}):
 		return d, errors.New("it must be longer than zero")
 	case d.Months > 12*MaxYears || d.After(start).After(start.AddDate(MaxYears, 0, 0)):
-		return d, errTooLong
+		return d, ErrTooLong
 	}
 	return d, nil
 }

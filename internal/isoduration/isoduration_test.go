@@ -57,7 +57,7 @@ func TestParseRefuses(t *testing.T) {
 		zero:        {"PT0S", "P0D", "P0W", "P0.0D"},
 		fraction:    {"P1.5DT1H", "P1.5Y1M", "PT1.5H1M"},
 		month:       {"P0.5M", "P0.3Y"},
-		nanoseconds: {"PT0.0000000001S", "PT0." + strings.Repeat("3", 1000) + "H"},
+		nanoseconds: {"PT0.0000000001S", "PT0." + strings.Repeat("3", 1000) + "H", "PT1." + strings.Repeat("0", 40) + "1H"},
 		long: {"P101Y", "P1201M", "P100Y1D", "P99Y366D", "P36526D", "P5218W", "PT876600H1S", "PT876600H52596000M3155760000S",
 			"P99999999999999999999Y", "P9223372036854775808D", "PT" + strings.Repeat("9", 1000) + "S"},
 	} {

@@ -133,7 +133,8 @@ var badValues = []bad{
 	{"negative age", "history: {max_age: -30d}\n", 1, 20, BadValue, "not a duration", "write it such as 30d, 12h, 90m or P30D"},
 	{"age in months", "history: {max_age: P1M}\n", 1, 20, BadValue, "fixed length", "write it in days"},
 	{"age in years", "history: {max_age: P1Y}\n", 1, 20, BadValue, "fixed length", "write it in days"},
-	{"long age", "history: {max_age: 99999d}\n", 1, 20, BadValue, "too long", ""},
+	{"long age", "history: {max_age: 36526d}\n", 1, 20, BadValue, "too long", ""},
+	{"long age of ISO 8601", "history: {max_age: P36526D}\n", 1, 20, BadValue, "too long", ""},
 }
 
 func TestBadFiles(t *testing.T) {

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -408,14 +409,18 @@ func readSize(n *node) (any, *problem) {
 
 // readAge reads a duration with one unit, or in ISO 8601.
 func readAge(s string) (any, *problem) {
+	tooLong := badValue("", "the duration %s is too long", clip(s))
 	if m := ageForm().FindStringSubmatch(s); m != nil {
 		ns, ok := amount(m)
-		if !ok || time.Duration(ns) > isoduration.MaxYears*366*24*time.Hour {
-			return nil, badValue("", "the duration %s is too long", clip(s))
+		if !ok || time.Duration(ns) > isoduration.Max {
+			return nil, tooLong
 		}
 		return time.Duration(ns), nil
 	}
 	d, err := isoduration.Parse(s)
+	if errors.Is(err, isoduration.ErrTooLong) {
+		return nil, tooLong
+	}
 	if err != nil {
 		return nil, badValue("write it such as 30d, 12h, 90m or P30D", "%s is not a duration", clip(s))
 	}

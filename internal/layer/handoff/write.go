@@ -210,8 +210,8 @@ func (w *Write) autoState(ctx context.Context) (added []handoff.File, sure map[s
 	if err != nil {
 		return nil, nil, err
 	}
+	found = found[:min(len(found), maxAutoState)] // the newest
 	sort.Slice(found, func(i, j int) bool { return found[i].Path < found[j].Path })
-	found = found[:min(len(found), maxAutoState)]
 	listed := map[string]bool{}
 	for _, f := range w.Envelope.LastGoodState {
 		listed[f.Path] = true
