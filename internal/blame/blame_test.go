@@ -9,6 +9,42 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
+// TestRowsOfVersions: each letter is a line of a version. A * means that the version may bring an
+// earlier one back, a ? that its content cannot be had.
+func TestRowsOfVersions(t *testing.T) {
+	for _, c := range []struct{ versions, rows, undone string }{
+		{"a ab xab", "[3 1 2]", "0 0 0"},
+		{"ab b ab*", "[1 1]", "0 3 0"},
+		{"a ab a* ab*", "[1 2]", "0 0 4 0"},
+		{"a b a* c a*", "[1]", "0 3 0 5 0"},
+		{"a b ab*", "[3 2]", "0 0 0"}, // nothing earlier is like it
+		{"a - a*", "[1]", "0 3 0"},
+		{"a ?b c cd", "[0 4]", "0 0 0 0"},
+		{"a ?b a*", "[1]", "0 3 0"},
+	} {
+		f := File{Restored: map[string]bool{}}
+		list := strings.Fields(c.versions)
+		for _, v := range list {
+			f.Restored[strings.Trim(v, "*?")] = true
+		}
+		for i, v := range list {
+			sha := strings.Trim(v, "*?")
+			text := strings.Join(strings.Split(strings.Trim(sha, "-"), ""), "\n")
+			if text != "" {
+				text += "\n"
+			}
+			testbed.NoErr(t, f.Add(Version{Row: uint64(i + 1), SHA: sha, Back: strings.HasSuffix(v, "*"), Opaque: v[0] == '?', Text: []byte(text)}))
+		}
+		var undone []string
+		for i := range list {
+			undone = append(undone, fmt.Sprint(f.UndoneBy(uint64(i+1))))
+		}
+		rows, complete := f.Rows()
+		testbed.Expect(t, fmt.Sprint(rows) == c.rows && strings.Join(undone, " ") == c.undone && complete != strings.Contains(c.versions, "?"),
+			"%s: rows %v, undone by %v, complete %v", c.versions, rows, undone, complete)
+	}
+}
+
 // TestManyVersionsTakeLittleMemory: only what a later version brings back is kept.
 func TestManyVersionsTakeLittleMemory(t *testing.T) {
 	used := func() uint64 {
