@@ -29,6 +29,7 @@ func TestPatch(t *testing.T) {
 		{"a b *b *c", "*c", "", "-a +c"}, // others, between two changes
 		{"a b b *c", "*c", "old mode 100644 new mode 100755", "-a +c"},
 		{"a b b a", "a", "", ""},
+		{"a b *b -", "-", "deleted file mode 100755", "-a"},
 	} {
 		steps := strings.Fields(row.steps)
 		n := Start("f", version(steps[0]+"\n"), version(steps[1]+"\n"))
@@ -38,7 +39,11 @@ func TestPatch(t *testing.T) {
 			n = Start("f", version(steps[0]+"\n"), version("-"))
 		}
 		for i := 2; i < len(steps); i += 2 {
-			testbed.NoErr(t, n.Mine(version(steps[i]+"\n"), version(steps[i+1]+"\n")), row)
+			after := version("-")
+			if steps[i+1] != "-" {
+				after = version(steps[i+1] + "\n")
+			}
+			testbed.NoErr(t, n.Mine(version(steps[i]+"\n"), after), row)
 		}
 		if row.now != "-" {
 			testbed.NoErr(t, n.Others(version(row.now+"\n")), row)
@@ -55,5 +60,23 @@ func TestPatch(t *testing.T) {
 		testbed.Equal(t, strings.Join(head, " "), row.head, row)
 		testbed.Equal(t, strings.Join(lines, " "), row.lines, row)
 		testbed.Equal(t, n.Same(), row.head+row.lines == "", row)
+	}
+}
+
+// TestInTheIndex: the index gets a new file, and loses one, only if it does not have another
+// content.
+func TestInTheIndex(t *testing.T) {
+	for _, row := range []struct{ without, in, have, want string }{
+		{"-", "*a", "-", "*a"}, {"-", "a", "a", "a"}, {"-", "a", "b", "overlap"},
+		{"a", "-", "a", "-"}, {"a", "-", "-", "-"}, {"a", "-", "b", "overlap"},
+		{"a", "b", "-", "overlap"}, {"a", "b", "*a", "*b"}, {"a", "*a", "a", "*a"}, {"a", "b", "c", "overlap"},
+	} {
+		got, err := Start("f", version(row.without), version(row.in)).in(version(row.have))
+		want := version(row.want)
+		if row.want == "overlap" {
+			testbed.Expect(t, err == ErrOverlap, "%v: %v", row, err)
+			continue
+		}
+		testbed.Expect(t, err == nil && got.Exists == want.Exists && got.Exec == want.Exec && string(got.Text) == string(want.Text), "%v: %+v %v", row, got, err)
 	}
 }
