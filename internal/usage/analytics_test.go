@@ -19,12 +19,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// second is a time of the test day, so many seconds after midnight.
 // sameTimes compares times.
 var sameTimes = cmp.Comparer(func(a, b call.Timestamp) bool { return a == b })
 
 func stamped(n int) call.Timestamp { return timestamp(second(n)) }
 
+// second is a time of the test day, so many seconds after midnight.
 func second(seconds int) string {
 	return stamp.Text(time.Date(2026, 1, 31, 0, 0, seconds, 0, time.UTC))
 }
