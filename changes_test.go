@@ -783,7 +783,7 @@ func TestStageLeavesUnknownChanges(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ran")
 	files := map[string]string{
 		"overlap.txt": lettered, "index.txt": lettered, "filtered.dat": "x\n", "binary": "x\x00\n", ".gitignore": "ignored.txt\n",
-		".gitattributes": "*.dat filter=evil\n",
+		".gitattributes": "*.dat filter=evil\n*.c ident\n", "id.c": "x\n",
 	}
 	for name, text := range files {
 		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
@@ -800,13 +800,13 @@ func TestStageLeavesUnknownChanges(t *testing.T) {
 	editAs(t, s, "two", "overlap.txt", "B\n", "Bee\n")
 	noErr(t, os.WriteFile(filepath.Join(dir, "index.txt"), []byte(strings.Replace(lettered, "b\n", "other\n", 1)), 0o644))
 	gitIn(t, dir, "-c", "core.fsmonitor=false", "add", "index.txt")
-	for name, text := range map[string]string{"filtered.dat": "y\n", "binary": "y\x00\n", "ignored.txt": "new\n"} {
+	for name, text := range map[string]string{"filtered.dat": "y\n", "id.c": "$Id: y $\n", "binary": "y\x00\n", "ignored.txt": "new\n"} {
 		must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: "one"}, Path: name, Content: []byte(text), Mode: rw.ModeOverwrite}))(t)
 	}
 	os.Remove(marker)
 	index := read(t, dir, ".git/index")
 	got := must(s.StageChanges(background, around.ChangesRequest{Session: "one"}))(t)
-	want := map[string]string{"overlap.txt": around.HunksOverlap, "index.txt": around.HunksOverlap, "filtered.dat": around.HunksFiltered, "binary": around.HunksBinary, "ignored.txt": around.HunksIgnored}
+	want := map[string]string{"overlap.txt": around.HunksOverlap, "index.txt": around.HunksOverlap, "filtered.dat": around.HunksFiltered, "id.c": around.HunksFiltered, "binary": around.HunksBinary, "ignored.txt": around.HunksIgnored}
 	for _, f := range got.Skipped {
 		equal(t, want[f.Path], f.Reason, f)
 		delete(want, f.Path)

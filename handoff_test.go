@@ -19,6 +19,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/handoff"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
@@ -397,6 +398,15 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 	out = next("seven")
 	got := archivesIn(t, dir)[filepath.Base(out.ArchivedPath)]
 	expect(t, got == large, "%d bytes in the archive", len(got))
+	var paths, tasks []string
+	for _, task := range []string{"z", "y", "a"} {
+		paths = append(paths, handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope(task)}).ArchivedPath)
+	}
+	for _, path := range takeOver(t, s, handoff.ReadRequest{}).Archives {
+		name, _, _ := strings.Cut(filepath.Base(path), "-")
+		tasks = append(tasks, name)
+	}
+	equal(t, strings.Join(tasks, " "), "y z t unnamed unnamed human t t", "newest first", paths)
 	check(t, s, true)
 }
 
@@ -1021,6 +1031,18 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 	for _, glob := range []handoff.AutoState{"[", "/etc/*", "../*", "a/../../*"} {
 		handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.ErrInvalidArgument)
 	}
+	// A commit that was rolled back wrote nothing.
+	put("mine/a.txt", "3", "one", "s4")
+	disarm := failpoint.Arm(func(point string) {
+		if point == string(rw.StagePublish) {
+			os.WriteFile(filepath.Join(dir, "mine", "a.txt"), []byte("other"), 0o644)
+		}
+	})
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "mine/a.txt", Content: []byte("4"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(hash("3"))), Call: rw.Call{Session: "s4"}})
+	disarm()
+	expect(t, errors.Is(err, rw.ErrChangedDuringWrite), "%v", err)
+	got, _ = state(handoff.AutoStateSession, "one", "s4")
+	equal(t, got, of("mine/a.txt", "3"))
 	// Of too many files it takes the newest; a glob must match fewer.
 	for i := range 1001 {
 		file := filepath.Join(dir, "many", fmt.Sprint(i))

@@ -63,6 +63,15 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// TestMadeAndRemoved: a file that one side made or removed and the other changed has no
+// lines of one of them.
+func TestMadeAndRemoved(t *testing.T) {
+	for _, row := range [][3]string{{"a", "b", "-"}, {"-", "a", "b"}, {"a", "-", "b"}, {"-", "a", "-"}} {
+		err := Start("f", version(row[0]), version(row[1])).Others(version(row[2]))
+		testbed.Expect(t, err == ErrOverlap, "%v: %v", row, err)
+	}
+}
+
 // TestInTheIndex: the index gets a new file, and loses one, only if it does not have another
 // content.
 func TestInTheIndex(t *testing.T) {

@@ -229,7 +229,7 @@ func (s *stager) entry(path string) (entry, error) {
 // converted refuses a file whose bytes git converts when it adds them to the index: a
 // filter would run a program, and the index would contain other bytes.
 func (s *stager) converted(path string, text []byte) error {
-	out, err := s.git(nil, "check-attr", "-z", "filter", "working-tree-encoding", "text", "eol", "--", path)
+	out, err := s.git(nil, "check-attr", "-z", "filter", "working-tree-encoding", "text", "eol", "ident", "--", path)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (s *stager) converted(path string, text []byte) error {
 	}
 	auto, _ := s.git(nil, "config", "--get", "core.autocrlf")
 	ends := set["text"] != "" || set["eol"] != "" || len(auto) > 0 && string(auto) != "false\n"
-	if set["filter"] != "" || set["working-tree-encoding"] != "" || ends && bytes.Contains(text, []byte("\r\n")) {
+	if set["filter"] != "" || set["working-tree-encoding"] != "" || ends && bytes.Contains(text, []byte("\r\n")) || set["ident"] != "" && bytes.Contains(text, []byte("$Id:")) {
 		return ErrFiltered
 	}
 	return nil

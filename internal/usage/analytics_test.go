@@ -87,7 +87,7 @@ func empty() analytics.Result { return foldRows(analytics.Request{}) }
 
 func TestEverything(t *testing.T) {
 	composed := file("compose", "book.md", 300)
-	composed.Object = "chunks/book"
+	composed.Object, composed.PrevBytes = "chunks/book", 250
 	appended := journal.Mutation{Op: "append", Path: "log", SHA256: "aa", Bytes: 110, PrevBytes: 100, PaySHA256: "bb", PayBytes: 10}
 	again := state("checkpoint", "checkpoints/plan.json")
 	again.PrevSHA256 = "aa"
