@@ -104,3 +104,13 @@ func FuzzLinear(f *testing.F) {
 		return 0
 	})
 }
+
+// TestFoldLeavesOut: exactly the characters that HFS+ leaves out, as git has them.
+func TestFoldLeavesOut(t *testing.T) {
+	out := "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"
+	for r := rune(0x80); r <= 0xffff; r++ {
+		if got := relpath.Fold(".g" + string(r) + "it"); (got == ".git") != strings.ContainsRune(out, r) {
+			t.Errorf("%U: %q", r, got)
+		}
+	}
+}
