@@ -139,6 +139,11 @@ const (
 
 // appendEntries adds the mutations of a record that a reader wants.
 func appendEntries(list []JournalEntry, rec *journal.Record, want feed.Filter) []JournalEntry {
+	if n := rec.Note; n != nil && n.What == engine.NoteForeign { // a version without a mutation
+		named := *rec
+		named.Muts = []journal.Mutation{{Path: n.Path, SHA256: n.SHA256, Bytes: n.Bytes}}
+		rec = &named
+	}
 	for _, i := range want.Select(rec) {
 		list = append(list, entryOf(rec, i))
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -290,7 +291,12 @@ func TestStrangers(t *testing.T) {
 	require(t, err == nil && len(r.Warnings) == 1 && r.Warnings[0].Reason == call.WarnForeignWriteKept, "overwrite: %v %v", err, r.Warnings)
 	kept, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("stranger was here")[:2], hash("stranger was here")))
 	expect(t, err == nil && string(kept) == "stranger was here", "the stranger's bytes are lost: %v", err)
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("stranger was here"))})
+	s.Close(background)
+	s = open(t, dir, nil)
+	rows := must(s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64)}))(t)
+	i := slices.IndexFunc(rows.Entries, func(e rw.JournalEntry) bool { return e.Kind == "note" && e.Path == "a.txt" && e.Reason == "stranger" })
+	require(t, i >= 0, "%+v", rows.Entries)
+	_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: rows.Entries[i].SHA256})
 	noErr(t, err, "restore by the hash")
 	fileIs(t, dir, "a.txt", "stranger was here")
 	write(t, s, "a.txt", "ours two", rw.ModeOverwrite)
