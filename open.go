@@ -142,11 +142,11 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestH
 			name = at[len(at)-1]
 			for _, up := range at[:len(at)-1] {
 				above := parent
-				if parent, err = above.OpenDir(up); err != nil {
-					return s, err
-				}
-				if above != root {
+				if parent, err = above.OpenDir(up); above != root {
 					above.Close()
+				}
+				if err != nil {
+					return s, s.verbError("open", err)
 				}
 			}
 		}

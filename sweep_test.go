@@ -556,8 +556,8 @@ func (c scenario) losses(t *testing.T, fs *simfs.FS, want outcome, n int) {
 	}
 }
 
-// TestRecoveryCrashSweep kills recovery itself at every operation, then lets
-// it run again.
+// TestRecoveryCrashSweep kills recovery itself at every operation, or has too many files
+// be open at one that reads, then lets it run again.
 func TestRecoveryCrashSweep(t *testing.T) {
 	for _, c := range scenarios {
 		c := c
@@ -585,6 +585,21 @@ func (c scenario) recoverySweep(t *testing.T) {
 					break // recovery got through
 				}
 				c.verify(t, disk.Crash(seed+uint64(m), simfs.Some), want)
+			}
+			for m := (phase(53) + n) % 53; ; m += 53 {
+				disk := fs.Crash(seed, simfs.Some)
+				hit, _ := failingRead(t, disk, m, syscall.EMFILE, func() error {
+					opts := c.opts
+					s2, err := rw.OpenSim(disk, &opts, rw.Sim{Nonce: "0009", Segment: c.sim.Segment, State: c.sim.State, Mount: c.sim.Mount})
+					if err == nil {
+						err = s2.Close(background)
+					}
+					return err
+				})
+				length(t, disk.Open(), 0, hit)
+				if c.verify(t, disk.Crash(seed+uint64(m), simfs.Some), want); hit == "" {
+					break
+				}
 			}
 		}
 		if err == nil {

@@ -174,5 +174,16 @@ func (s *Engine) VerbFault(op string, err error) *fault.Fault {
 	return e
 }
 
+// IsShortage reports whether an error says that the process, or the system, has too little
+// of something at the moment. It says nothing of the file that was to be used.
+func IsShortage(err error) bool { return err != nil && classify(err).Code == fault.TooManyFiles }
+
+// IsOdd reports whether an error of reading a file says that what has its name cannot be
+// ours: it is no file, or too long. Other errors say nothing of the file, which may be whole.
+func IsOdd(err error) bool {
+	var kind *fsx.TypeError
+	return errors.As(err, &kind) || errors.Is(err, durable.ErrTooLong)
+}
+
 func IsAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 func IsExist(err error) bool  { return errors.Is(err, fs.ErrExist) }

@@ -161,6 +161,10 @@ func (s *Engine) openReplaced(m *journal.Mutation, sha string) (fsx.File, error)
 func (s *Engine) lookAgainAt(x lingerer) {
 	f, err := x.slot.Dir.Open(x.slot.Name, fsx.Read, 0)
 	if err != nil {
+		if !IsAbsent(err) {
+			x.failed = true
+			s.lingers(x)
+		}
 		return
 	}
 	defer f.Close()

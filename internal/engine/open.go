@@ -311,6 +311,9 @@ func ignoreIn(dir fsx.Dir) error {
 // end.
 func (s *Engine) openJournal(ctx context.Context) error {
 	_, err := s.Disk.State.Lstat(poisonMark)
+	if err != nil && !IsAbsent(err) {
+		return err
+	}
 	s.Report.Poisoned = err == nil
 	if s.Rows, err = OpenRows(s.Disk.Index); err != nil {
 		return err

@@ -482,6 +482,9 @@ func (c *Commit) flushHomes(paths []string) error {
 
 func (s *Engine) syncParent(path string) error {
 	target, err := s.LocateEntry(path)
+	if IsShortage(err) {
+		return err
+	}
 	if err != nil {
 		return nil // it leads nowhere now: nothing is there to be flushed
 	}

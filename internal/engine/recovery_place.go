@@ -79,6 +79,9 @@ func (f *finisher) place(ctx context.Context) error {
 		if err == nil {
 			err = p.place()
 		}
+		if IsShortage(err) {
+			return err // it says nothing of this file: the next Open places it
+		}
 		if err != nil && err != errGone {
 			p.reason = "unplaced"
 			if errors.Is(err, syscall.EIO) {
@@ -412,8 +415,9 @@ func (p *recovered) makeParents() (ok bool, err error) {
 			return false, nil
 		}
 	}
-	dir := p.target.Parent
-	for _, name := range p.target.Missing {
+	for !p.target.Exists() {
+		was := p.target
+		dir, name := was.Parent, was.Missing[0]
 		if err := dir.Mkdir(name, dirPerm(p.m.Identity())); err != nil && !IsExist(err) {
 			return false, err
 		}
@@ -424,15 +428,10 @@ func (p *recovered) makeParents() (ok bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if dir != p.target.Parent {
-			dir.Close()
-		}
-		dir = next
+		p.target = &relpath.Target{Parent: next, Missing: was.Missing[1:], Name: was.Name, Path: was.Path}
+		was.Close()
 	}
-	was := p.target
-	p.target = &relpath.Target{Parent: dir, Name: was.Name, Path: was.Path}
-	was.Close()
-	p.ch.Target.Dir = dir
+	p.ch.Target.Dir = p.target.Parent
 	return true, nil
 }
 

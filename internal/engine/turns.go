@@ -451,7 +451,10 @@ func (p *recovered) clearName() error {
 		return err
 	}
 	for _, path := range p.f.going(t) {
-		p.f.s.inDirOf(path, func(dir fsx.Dir, name string) error { return dir.Rmdir(name) })
+		err := p.f.s.inDirOf(path, func(dir fsx.Dir, name string) error { return dir.Rmdir(name) })
+		if err != nil && !IsAbsent(err) && !IsExist(err) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.ENOTDIR) {
+			return err
+		}
 	}
 	return nil
 }
@@ -497,18 +500,23 @@ func (f *finisher) makeEmpty() error {
 		if t == nil || !t.into || above[path] {
 			continue
 		}
-		if last, err := f.s.LastRow(t.path); err != nil || last.Seq != f.rec.Seq {
+		last, err := f.s.LastRow(t.path)
+		if err != nil {
+			return err
+		}
+		if last.Seq != f.rec.Seq {
 			continue
 		}
 		var flush error
-		f.s.inDirOf(path, func(dir fsx.Dir, name string) error {
-			if err := dir.Mkdir(name, dirPerm(path)); err == nil || IsExist(err) {
+		err = f.s.inDirOf(path, func(dir fsx.Dir, name string) error {
+			err := dir.Mkdir(name, dirPerm(path))
+			if err == nil || IsExist(err) {
 				flush = f.s.SyncDir(dir)
 			}
-			return nil
+			return err
 		})
-		if flush != nil {
-			return flush
+		if flush != nil || IsShortage(err) {
+			return cmp.Or(flush, err)
 		}
 	}
 	return nil

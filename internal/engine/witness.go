@@ -32,8 +32,10 @@ func (d *slotDir) witnessed() (witness, error) {
 	if d.dir == nil {
 		return witnessGone, nil
 	}
-	if name := d.witness.Load(); name != nil && isWitness(d.dir, *name) {
-		return witnessSeen, nil
+	if name := d.witness.Load(); name != nil {
+		if is, err := isWitness(d.dir, *name); err != nil || is {
+			return witnessSeen, err
+		}
 	}
 	names, err := d.dir.Names()
 	if err != nil {
@@ -44,7 +46,11 @@ func (d *slotDir) witnessed() (witness, error) {
 		if !strings.HasPrefix(name, WitnessStem+"-") {
 			continue
 		}
-		if isWitness(d.dir, name) {
+		is, err := isWitness(d.dir, name)
+		if err != nil {
+			return witnessGone, err
+		}
+		if is {
 			d.witness.Store(&name)
 			return witnessSeen, nil
 		}
@@ -53,10 +59,13 @@ func (d *slotDir) witnessed() (witness, error) {
 	return found, nil
 }
 
-func isWitness(dir fsx.Dir, name string) bool {
+func isWitness(dir fsx.Dir, name string) (bool, error) {
 	st, err := dir.Lstat(name)
+	if err != nil && !IsAbsent(err) {
+		return false, err
+	}
 	ino, perr := strconv.ParseUint(strings.TrimPrefix(name, WitnessStem+"-"), 36, 64)
-	return err == nil && perr == nil && st.Ino == ino
+	return err == nil && perr == nil && st.Ino == ino, nil
 }
 
 // renewWitness makes the witness where there is none that is true. Every slot of

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -92,7 +93,10 @@ func Elsewhere(dir fsx.Dir, writer string) (bool, error) {
 	}
 	defer f.Close()
 	boot := make([]byte, bootSize)
-	n, _ := f.ReadAt(boot, bootAt)
+	n, err := f.ReadAt(boot, bootAt)
+	if err != nil && err != io.EOF {
+		return false, err
+	}
 	its := string(bytes.TrimRight(boot[:n], "\x00"))
 	if its == "" || thisBoot() == "" || its == thisBoot() {
 		return false, nil
