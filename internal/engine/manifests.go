@@ -57,33 +57,47 @@ func (n *sized) Write(b []byte) (int, error) {
 
 func (m manifests) Load(sha string) ([]byte, error) {
 	dir, err := m.s.StatePart(ManifestDir)
-	if dir == nil || err != nil {
-		return nil, errors.Join(err, journal.ErrNotFound)
+	if err != nil {
+		return nil, err
+	}
+	if dir == nil {
+		return nil, journal.ErrNotFound
 	}
 	store := blob.New(dir)
 	defer store.Close()
 	f, err := store.Open(sha)
+	if IsAbsent(err) || IsOdd(err) {
+		return nil, errors.Join(err, journal.ErrNotFound)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	data, err := durable.ReadUpTo(f, journal.MaxManifest)
-	if now := HashOf(data); err == nil && now != sha && now != m.masked(dir, sha) {
-		err = blob.ErrDamaged
+	now := HashOf(data)
+	if err != nil && !IsOdd(err) || err == nil && now == sha {
+		return data, err
+	}
+	masked, err := m.masked(dir, sha)
+	if err == nil && now != masked {
+		err = errors.Join(blob.ErrDamaged, journal.ErrNotFound)
 	}
 	return data, err
 }
 
 // masked returns the hash of a manifest in which something was overwritten, "" if
 // there is none.
-func (m manifests) masked(dir fsx.Dir, sha string) string {
+func (m manifests) masked(dir fsx.Dir, sha string) (string, error) {
 	sub, err := dir.OpenDir(sha[:2])
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer sub.Close()
-	text, _ := durable.ReadFile(sub, sha+ManifestMasked, MetaLimit)
-	return string(text)
+	text, err := durable.ReadFile(sub, sha+ManifestMasked, MetaLimit)
+	if IsAbsent(err) {
+		err = nil
+	}
+	return string(text), err
 }
 
 func (m manifests) Any() bool {

@@ -141,7 +141,10 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 	}
 	first, at := true, int64(0) // at: after the last row
 	err = lines(f, 0, end, func(r row) error {
-		rec, ok := l.whole(r.line)
+		rec, ok, err := l.whole(r.line)
+		if err != nil {
+			return err
+		}
 		if !ok {
 			return nil // judged with the bytes around it
 		}

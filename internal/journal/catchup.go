@@ -205,7 +205,10 @@ var errLookAgain = errors.New("journal: a hole is to be looked at again")
 func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenReport) error {
 	bad := 0
 	err := lines(l.file, l.pos.Offset, to, func(r row) error {
-		rec, ok := l.skimmed(&l.reader, r.line)
+		rec, ok, err := l.skimmed(&l.reader, r.line)
+		if err != nil {
+			return err
+		}
 		if !ok || rec.Seq <= l.pos.Seq || l.tooFar(rec.Seq) || limit > 0 && rec.Seq >= limit {
 			bad++
 			return nil
@@ -221,7 +224,9 @@ func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenRepo
 		rep.Malformed += bad // only counted once something good follows
 		bad = 0
 		if l.opening {
-			l.watchHole(rec, r, limit)
+			if err := l.watchHole(rec, r, limit); err != nil {
+				return err
+			}
 		}
 		l.take(rec, r)
 		if rec.Seq == until {

@@ -12,7 +12,7 @@ type hole struct {
 }
 
 // watchHole is called for every good row while the journal is opened.
-func (l *Log) watchHole(rec *Record, r row, limit uint64) {
+func (l *Log) watchHole(rec *Record, r row, limit uint64) error {
 	for i := range l.holes {
 		h := &l.holes[i]
 		h.flushed = h.flushed || rec.Settled >= h.note.Missing[0]
@@ -22,16 +22,17 @@ func (l *Log) watchHole(rec *Record, r row, limit uint64) {
 	}
 	// Only the newest segment can contain unflushed rows.
 	if limit > 0 || rec.Seq <= l.pos.Seq+1 || r.start-1 <= l.pos.Offset {
-		return
+		return nil
 	}
 	gap := make([]byte, min(r.start-1-l.pos.Offset, 1<<20))
 	if _, err := l.file.ReadAt(gap, l.pos.Offset); err != nil {
-		return
+		return err
 	}
 	l.holes = append(l.holes, hole{note: Note{
 		What: NoteTorn, Segment: l.pos.Segment, From: l.pos.Offset, To: r.start - 1, SHA256: textHash(gap),
 		Missing: &[2]uint64{l.pos.Seq + 1, rec.Seq - 1},
 	}, flushed: rec.Settled > l.pos.Seq})
+	return nil
 }
 
 // tellHoles leaves a note for every hole that a crash has made.

@@ -13,8 +13,8 @@ import (
 // row then holds the hash of its manifest.
 type Manifests interface {
 	Save(write func(io.Writer) error) (sha string, err error) // what write writes, each time the same; durable when it returns
-	Load(sha string) ([]byte, error)
-	Any() bool // there is one
+	Load(sha string) ([]byte, error)                          // ErrNotFound if it is lost or damaged
+	Any() bool                                                // there is one
 }
 
 // MaxManifest bounds a manifest in bytes.
@@ -115,19 +115,18 @@ func (l *Log) ForgetManifest() {
 }
 
 // whole is decode with the mutations of the manifest. A record whose manifest
-// cannot be read has none.
-func (l *Log) whole(line []byte) (*Record, bool) {
-	rec, ok := decode(line)
-	if ok {
-		l.fill(rec)
+// is lost has none.
+func (l *Log) whole(line []byte) (rec *Record, ok bool, err error) {
+	if rec, ok = decode(line); ok {
+		err = l.fill(rec)
 	}
-	return rec, ok
+	return rec, ok, err
 }
 
 // fill reads the mutations of a record that has a manifest.
-func (l *Log) fill(rec *Record) {
+func (l *Log) fill(rec *Record) error {
 	if rec.Manifest == "" || l.o.Manifests == nil {
-		return
+		return nil
 	}
 	c := &l.manifests
 	c.mu.Lock()
@@ -135,15 +134,24 @@ func (l *Log) fill(rec *Record) {
 	if c.sha != rec.Manifest {
 		data, err := l.o.Manifests.Load(rec.Manifest)
 		if err != nil {
-			return
+			return unlessLost(err)
 		}
 		muts, err := decodeManifest(data)
 		if err != nil {
-			return
+			return nil
 		}
 		c.sha, c.muts = rec.Manifest, muts
 	}
 	rec.Muts = slices.Clip(c.muts)
+	return nil
+}
+
+// unlessLost is the error of Load, unless the manifest is lost.
+func unlessLost(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // exportedMut is a mutation of a record with a manifest, as an export has it: one
@@ -156,14 +164,14 @@ type exportedMut struct {
 const exportedMutPrefix = `{"of":`
 
 // exportManifest writes the mutations of a record that has a manifest. One that
-// cannot be read is left out.
+// is lost is left out.
 func (l *Log) exportManifest(w io.Writer, rec *Record) error {
 	if rec.Manifest == "" || l.o.Manifests == nil {
 		return nil
 	}
 	data, err := l.o.Manifests.Load(rec.Manifest)
 	if err != nil {
-		return nil
+		return unlessLost(err)
 	}
 	for line := range bytes.Lines(data) {
 		if err := writeLine(w, exportedMut{rec.Seq, bytes.TrimSpace(line)}); err != nil {

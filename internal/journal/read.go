@@ -105,7 +105,9 @@ func (t *tailer) segment(l *Log, seg uint64) error {
 			if i < 0 {
 				break
 			}
-			t.line(l, buf[i+1:])
+			if err := t.line(l, buf[i+1:]); err != nil {
+				return err
+			}
 			buf = buf[:i]
 		}
 		rest = buf
@@ -115,27 +117,31 @@ func (t *tailer) segment(l *Log, seg uint64) error {
 		}
 	}
 	if end == 0 && !t.full() {
-		t.line(l, rest)
+		return t.line(l, rest)
 	}
 	return nil
 }
 
-func (t *tailer) line(l *Log, line []byte) {
+func (t *tailer) line(l *Log, line []byte) error {
 	if line = bytes.Trim(line, "\x00"); len(line) == 0 || t.full() {
-		return
+		return nil
 	}
-	rec, ok := l.whole(line)
+	rec, ok, err := l.whole(line)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		t.malformed++
-		return
+		return nil
 	}
 	if rec.Seq > t.visible || t.below > 0 && rec.Seq >= t.below {
-		return
+		return nil
 	}
 	t.seen++
 	if t.keep == nil || t.keep(rec) {
 		t.out = append(t.out, rec)
 	}
+	return nil
 }
 
 // errStop ends a pass through rows or lines, without an error for its caller.
@@ -257,7 +263,7 @@ func (l *Log) rowsIn(segs []uint64, from uint64, fn func(*Record, []byte, Pos) e
 
 // passage is one way through the rows.
 type passage struct {
-	parse func(line []byte) (*Record, bool)
+	parse func(line []byte) (*Record, bool, error)
 	block int                              // bytes that are read at once
 	fn    func(*Record, []byte, Pos) error // Pos is without the hash
 }
@@ -306,7 +312,10 @@ func (l *Log) passSegment(seg, from, limit uint64, last *uint64, p *passage) (ma
 		if seq, ok := seqOf(r.line); ok && seq < from {
 			return nil
 		}
-		rec, ok := p.parse(r.line)
+		rec, ok, err := p.parse(r.line)
+		if err != nil {
+			return err
+		}
 		if !ok || limit > 0 && rec.Seq >= limit {
 			malformed++
 			return nil

@@ -27,7 +27,7 @@ func (l *Log) skimWith(k *skimmer, from uint64, fn func(*Record) error) error {
 		return err
 	}
 	p := passage{
-		parse: func(line []byte) (*Record, bool) { return l.skimmed(k, line) },
+		parse: func(line []byte) (*Record, bool, error) { return l.skimmed(k, line) },
 		block: 256 << 10,
 		fn:    func(rec *Record, _ []byte, _ Pos) error { return fn(rec) },
 	}
@@ -36,14 +36,12 @@ func (l *Log) skimWith(k *skimmer, from uint64, fn func(*Record) error) error {
 }
 
 // skimmed is whole, limited to the fields that Skim promises. The record is reused.
-func (l *Log) skimmed(k *skimmer, line []byte) (*Record, bool) {
-	rec, ok := k.read(line)
-	if ok && rec.Manifest != "" {
+func (l *Log) skimmed(k *skimmer, line []byte) (rec *Record, ok bool, err error) {
+	if rec, ok = k.read(line); ok && rec.Manifest != "" {
 		long := *rec // the mutations of the skimmer are used again
-		l.fill(&long)
-		rec = &long
+		rec, err = &long, l.fill(&long)
 	}
-	return rec, ok
+	return rec, ok, err
 }
 
 // skimmer reads rows in the form in which encode writes them: no blanks, the fields in

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"syscall"
 	"testing"
@@ -235,7 +234,7 @@ func (s shelf) Load(sha string) ([]byte, error) {
 	if data, ok := s[sha]; ok {
 		return data, nil
 	}
-	return nil, fs.ErrNotExist
+	return nil, journal.ErrNotFound
 }
 
 // TestLongRowsHaveAManifest: a record with more mutations than fit in a line is
@@ -288,8 +287,14 @@ func TestLongRowsHaveAManifest(t *testing.T) {
 	audit(t, l)
 }
 
+// busyShelf has too many files open.
+type busyShelf struct{ shelf }
+
+func (busyShelf) Load(string) ([]byte, error) { return nil, syscall.EMFILE }
+
 // TestManifestIsMissing: a row whose manifest is gone is a row without
-// mutations, and a record whose manifest cannot be kept is not written.
+// mutations, one whose manifest cannot be read now cannot be read either, and a record
+// whose manifest cannot be kept is not written.
 func TestManifestIsMissing(t *testing.T) {
 	disk, kept := simfs.New(), shelf{}
 	long := &journal.Record{Kind: journal.KindObserved, Writer: "w", Muts: make([]journal.Mutation, 20_000)}
@@ -300,6 +305,8 @@ func TestManifestIsMissing(t *testing.T) {
 	l = open(t, disk, journal.Options{Manifests: kept})
 	testbed.Must(l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true}))(t)
 	l.Close()
+	_, _, err = tryOpen(disk, journal.Options{Manifests: busyShelf{kept}})
+	testbed.Require(t, errors.Is(err, syscall.EMFILE), "%v", err)
 	clear(kept)
 	l = open(t, disk, journal.Options{Manifests: kept})
 	defer l.Close()
