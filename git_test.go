@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -479,4 +482,23 @@ func TestOtherRepositoriesAreProtected(t *testing.T) {
 	for _, p := range []string{".hgignore", ".jjx", "svn", ".sls", "a.hg", "sl~", "bzr~x"} {
 		write(t, s, p, "x", rw.ModeCreate)
 	}
+}
+
+// TestGitConfigThatCannotBeRead: as long as the configuration of git cannot be read, it is
+// not known what it makes git run or ignore, and nothing is written or recorded.
+func TestGitConfigThatCannotBeRead(t *testing.T) {
+	const broken = "/proc/self/mem" // a regular file whose first bytes cannot be read
+	if _, err := os.ReadFile(broken); !errors.Is(err, syscall.EIO) {
+		t.Skip(err)
+	}
+	dir := workspace(t)
+	config := filepath.Join(dir, ".git", "config")
+	noErr(t, errors.Join(os.Mkdir(filepath.Dir(config), 0o755), os.Symlink(broken, config)))
+	s := open(t, dir, nil)
+	fails(s.SafeWrite(background, put("h/pre-commit", "x", rw.ModeCreate)))(t, rw.ErrIO)
+	fails(s.Scan(background, around.ScanRequest{}))(t, rw.ErrIO)
+	noErr(t, errors.Join(os.Remove(config), os.WriteFile(config, []byte("[core]\nhooksPath = h\n"), 0o644)))
+	fails(s.SafeWrite(background, put("h/pre-commit", "x", rw.ModeCreate)))(t, rw.ErrProtectedPath)
+	noErr(t, do(put("a", "x", rw.ModeCreate))(s))
+	must(s.Scan(background, around.ScanRequest{}))(t)
 }

@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -824,6 +826,37 @@ func TestServeWithBadPolicy(t *testing.T) {
 		s.ResetTask(background)
 	}
 	check(t, s, true)
+}
+
+// TestPolicyThatCannotBeRead: a policy file that could not be read for a moment is read
+// with the next call, although it is as it was. Too many open files are none of its problems.
+func TestPolicyThatCannotBeRead(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EMFILE} {
+		for i, more := 0, true; more; i++ {
+			fs := simfs.New()
+			noErr(t, must(rw.OpenSim(fs, nil, rw.Sim{}))(t).Close(background))
+			fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("gate: {mode: block}\n"), 0o600)
+			n := -1
+			var s *rw.Store
+			hit, err := injected(t, fs, func(op simfs.Op) (f simfs.Fault) {
+				if strings.HasSuffix(op.Path, "policy.yaml") {
+					if n++; n == i {
+						f.Err = errno
+					}
+				}
+				return f
+			}, func() (err error) {
+				s, err = rw.OpenSim(fs, &rw.Options{ServeWithBadPolicy: true}, rw.Sim{Nonce: "0002"})
+				return err
+			})
+			if more = hit != ""; err != nil {
+				require(t, !errors.Is(err, rw.ErrBadPolicy), "%s: %v", hit, err)
+				continue
+			}
+			noErr(t, do(put("a.txt", "x", rw.ModeCreate))(s), hit)
+			s.Close(background)
+		}
+	}
 }
 
 // mutations are calls that change something, one of each kind.

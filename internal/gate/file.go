@@ -142,7 +142,7 @@ func (l *Layer) PolicyFiles() (list []string) {
 }
 
 // load reads the policy file and removes the settings that it may not make.
-// seen identifies the file that was read.
+// seen identifies the file that was read, if it was.
 func (l *Layer) load(def policyfile.Setting) (p *Policy, seen fsx.Stat, err error) {
 	at := l.at
 	f, err := l.openPolicyFile()
@@ -157,9 +157,6 @@ func (l *Layer) load(def policyfile.Setting) (p *Policy, seen fsx.Stat, err erro
 		return nil, seen, at.unusable(err)
 	}
 	defer f.Close()
-	if seen, err = f.Stat(); err != nil {
-		return nil, seen, at.unusable(err)
-	}
 	var c engine.Custody
 	if c, err = l.NewCustody(); err == nil {
 		err = c.File(at.name, f, at.place == "")
@@ -168,14 +165,14 @@ func (l *Layer) load(def policyfile.Setting) (p *Policy, seen fsx.Stat, err erro
 		err = at.guarded(c)
 	}
 	if err != nil {
-		return nil, seen, err
+		return nil, fsx.Stat{}, err
 	}
-	if now, err := f.Stat(); err == nil {
-		seen = now // narrowing has changed it
+	if seen, err = f.Stat(); err != nil { // narrowing has changed it
+		return nil, fsx.Stat{}, at.unusable(err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, policyfile.MaxBytes+1))
 	if err != nil {
-		return nil, seen, at.unusable(err)
+		return nil, fsx.Stat{}, at.unusable(err)
 	}
 	if p, err = Parse(data, func(p *Policy) { l.restrict(p, def) }); err != nil {
 		e := l.ErrorOf(err).With("file", at.name)
@@ -210,6 +207,9 @@ func (at policyPlace) unusable(err error) *fault.Fault {
 	var kind *fsx.TypeError
 	if errors.As(err, &kind) {
 		return at.bad(policyNotRegular, "it %s", kind.Error()).Because(err)
+	}
+	if engine.IsShortage(err) {
+		return fault.New(fault.TooManyFiles).Because(err)
 	}
 	return at.bad(policyUnreadable, "it cannot be read; check the permissions of the file and its directories").Because(err)
 }
@@ -335,8 +335,12 @@ func (l *Layer) readAgain(t *trouble) bool {
 		p, seen, err := l.load(t.def)
 		if err != nil {
 			e := l.ErrorOf(err)
-			if e.Code != fault.BadPolicy { // of others, say
+			switch e.Code {
+			case fault.BadPolicy:
+			case fault.BadStateDir:
 				e = l.at.bad(policyOfOthers, "%s", e.Hint)
+			default:
+				e = l.at.bad(policyUnreadable, "%s", e.Hint)
 			}
 			t.failed(e, seen, time.Now())
 			return false

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -58,23 +59,25 @@ func (l *Layer) OpenRepositories() {
 		return
 	}
 	r.user = gitdir.ThisUser()
-	if top := gitdir.Top(l.RealRoot); top != "" && top != l.RealRoot && l.repositoryAt(top) != nil {
-		r.above = top
+	if top := gitdir.Top(l.RealRoot); top != "" && top != l.RealRoot {
+		if known, err := l.repositoryAt(top); known != nil || err != nil {
+			r.above = top
+		}
 	}
 }
 
 // repositoryAt returns the repository of a work tree, nil if there is none.
-func (l *Layer) repositoryAt(top string) *repository {
+func (l *Layer) repositoryAt(top string) (*repository, error) {
 	r := &l.repositories
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.known[top]; known != nil && known.Fresh() {
-		return known
+		return known, nil
 	}
 	delete(r.known, top)
 	found := gitdir.Find(top, r.user)
 	if found == nil {
-		return nil
+		return nil, nil
 	}
 	known := &repository{Repository: found}
 	for _, name := range slices.Concat(found.Dirs, found.Configs) {
@@ -87,8 +90,11 @@ func (l *Layer) repositoryAt(top string) *repository {
 		}
 		known.keep(l.RealRoot, dir)
 	}
+	if found.Err != nil {
+		return nil, found.Err
+	}
 	r.known[top] = known
-	return known
+	return known, nil
 }
 
 // keep adds a directory or a file to those that no tool may change. A directory
@@ -101,6 +107,9 @@ func (r *repository) keep(root, name string) {
 		}
 	}
 	d, err := fsx.OpenRoot(name)
+	if engine.IsShortage(err) {
+		r.Err = err
+	}
 	if err != nil {
 		return // it does not exist yet, or is a file: its path counts
 	}
@@ -117,10 +126,12 @@ type sighting struct {
 	ids    map[string]fsx.Stat // of directories, by path
 	shaped map[string]bool     // git takes them for repositories
 	near   []*repository
+	err    error
 }
 
 func (v *sighting) add(top string) {
-	if r := v.layer.repositoryAt(top); r != nil {
+	r, err := v.layer.repositoryAt(top)
+	if v.err = cmp.Or(v.err, err); r != nil {
 		v.near = append(v.near, r)
 	}
 }
@@ -146,7 +157,7 @@ func (v *sighting) visit(dir fsx.Dir, at string) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	return nil
+	return v.err
 }
 
 // judge refuses a path in a directory or file from which git runs programs.

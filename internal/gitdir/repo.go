@@ -5,6 +5,7 @@ package gitdir
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -35,6 +37,10 @@ type Repository struct {
 	// "" where none does.
 	Excludes string
 	Configs  []string // the configuration files that another one or the environment names, absolute
+
+	// Err is why something of it could not be read, although it may be there. What a file
+	// is whose reader has no permission, git does not know either.
+	Err error
 
 	read map[string]stamp // the files this rests on
 }
@@ -68,14 +74,16 @@ func ThisUser() User {
 }
 
 // Find reads the repository whose work tree is top, an absolute path. It returns nil if
-// there is no .git.
+// there is no .git. It is not complete if it has an Err.
 func Find(top string, user User) *Repository {
 	r := &Repository{read: map[string]stamp{}}
 	dot := filepath.Join(top, ".git")
 	st := r.look(dot)
 	switch {
-	case st == nil:
+	case st == nil && r.Err == nil:
 		return nil
+	case st == nil:
+		return r
 	case st.IsDir():
 		r.Dirs = []string{dot}
 	default:
@@ -127,11 +135,22 @@ func (r *Repository) Fresh() bool {
 func (r *Repository) look(name string) os.FileInfo {
 	st, err := os.Stat(name)
 	if err != nil {
+		r.failed(err)
 		r.read[name] = nil
 		return nil
 	}
 	r.read[name] = st
 	return st
+}
+
+// failed notes an error, unless it says that there is no file for git.
+func (r *Repository) failed(err error) {
+	for _, none := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL} {
+		if errors.Is(err, none) {
+			return
+		}
+	}
+	r.Err = cmp.Or(r.Err, err)
 }
 
 // text reads a regular file, at most limit bytes of it.
@@ -140,12 +159,15 @@ func (r *Repository) text(name string, limit int64) string {
 	if st == nil || !st.Mode().IsRegular() {
 		return ""
 	}
+	var data []byte
 	f, err := os.Open(name)
-	if err != nil {
-		return ""
+	if err == nil {
+		defer f.Close()
+		data, err = io.ReadAll(io.LimitReader(f, limit))
 	}
-	defer f.Close()
-	data, _ := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		r.failed(err)
+	}
 	return string(data)
 }
 

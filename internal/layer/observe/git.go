@@ -145,7 +145,11 @@ func (l *Layer) Head() string {
 	if len(dirs) == 0 {
 		return ""
 	}
-	text := strings.TrimSpace(string(patterns(filepath.Join(dirs[0], "HEAD"))))
+	read := func(dir, name string) string {
+		text, _ := patterns(filepath.Join(dir, name))
+		return strings.TrimSpace(string(text))
+	}
+	text := read(dirs[0], "HEAD")
 	ref, ok := strings.CutPrefix(text, "ref: ")
 	if !ok {
 		return commitName(text)
@@ -154,10 +158,10 @@ func (l *Layer) Head() string {
 		return ""
 	}
 	for _, dir := range dirs {
-		if name := commitName(strings.TrimSpace(string(patterns(filepath.Join(dir, ref))))); name != "" {
+		if name := commitName(read(dir, ref)); name != "" {
 			return name
 		}
-		for line := range strings.Lines(string(patterns(filepath.Join(dir, "packed-refs")))) {
+		for line := range strings.Lines(read(dir, "packed-refs")) {
 			if name, of, _ := strings.Cut(strings.TrimSpace(line), " "); of == ref {
 				return commitName(name)
 			}

@@ -3,13 +3,16 @@ package observe
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"hash/fnv"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -34,6 +37,7 @@ type repo struct {
 	dirs    []string // that, and the one it shares with other work trees
 	rules   []gitignore.File
 	sum     uint64 // of the texts of rules
+	err     error  // why rules could not be read, although there may be some
 	listing func() *gitindex.Listing
 }
 
@@ -62,7 +66,10 @@ func newRepo(top string) *repo {
 		return r
 	}
 	found := gitdir.Find(top, gitdir.ThisUser())
-	if found == nil || len(found.Dirs) == 0 {
+	if found == nil {
+		return r
+	}
+	if r.err = found.Err; len(found.Dirs) == 0 {
 		return r
 	}
 	r.git, r.dirs = found.Dirs[0], found.Dirs
@@ -73,7 +80,8 @@ func newRepo(top string) *repo {
 
 // addRules reads a file with patterns that is not in the workspace.
 func (r *repo) addRules(dir, file string) {
-	text := patterns(file)
+	text, err := patterns(file)
+	r.err = cmp.Or(r.err, err)
 	r.rules = append(r.rules, gitignore.Parse(dir, text))
 	sum := fnv.New64a()
 	sum.Write(binary.LittleEndian.AppendUint64(text, r.sum))
@@ -91,13 +99,18 @@ func defaultExcludes() string {
 	return filepath.Join(home, ".config", "git", "ignore")
 }
 
-// patterns reads a regular file by its path.
-func patterns(name string) []byte {
+// patterns reads a file of git by its path. It is empty where git reads none either.
+func patterns(name string) ([]byte, error) {
 	text, err := durable.ReadRegular(name, maxIgnore)
-	if err != nil {
-		return nil
+	if isNone(err) {
+		return nil, nil
 	}
-	return text
+	return text, err
+}
+
+// isNone reports whether an error says that there is no file for git.
+func isNone(err error) bool {
+	return engine.IsAbsent(err) || engine.IsOdd(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // place is what holds for the files of a directory.
@@ -169,11 +182,14 @@ func (r *repo) stamp() uint64 {
 	return uint64(st.ModTime().UnixNano()) ^ uint64(st.Size())<<40
 }
 
-// enter is the place of a directory below p.
-func (v *visit) enter(p *place) *place {
+// enter is the place of a directory below p. It fails if the patterns cannot be read.
+func (v *visit) enter(p *place) (*place, error) {
 	here, d, old := p, v.d, v.old
 	if d.Path != "" && v.root != "" && entryOf(d.Entries, ".git") != nil {
 		r := newRepo(filepath.Join(v.root, filepath.FromSlash(d.Path)))
+		if r.err != nil {
+			return nil, r.err
+		}
 		r.dir = d.Path
 		now, was := Entry{Name: ".git", Flags: Ignored | Directory, Mtime: int64(r.sum ^ v.req.Capture.sum()), Ctime: int64(r.stamp())}, find(old, ".git")
 		here = &place{repo: r, rulesKnown: was != nil && was.Mtime == now.Mtime, hidden: p.hidden, filesKnown: was != nil && was.Ctime == now.Ctime}
@@ -182,19 +198,22 @@ func (v *visit) enter(p *place) *place {
 	st := entryOf(d.Entries, engine.IgnoreName)
 	if st == nil || st.Kind != fsx.Regular || st.Size > maxIgnore {
 		if find(old, engine.IgnoreName) == nil {
-			return here
+			return here, nil
 		}
 		out := *here // there was one
 		out.rulesKnown = false
-		return &out
+		return &out, nil
 	}
-	text, _ := durable.ReadFile(d.Dir, engine.IgnoreName, maxIgnore)
+	text, err := durable.ReadFile(d.Dir, engine.IgnoreName, maxIgnore)
+	if err != nil && !isNone(err) {
+		return nil, err
+	}
 	was := find(old, engine.IgnoreName)
 	return &place{
 		repo: here.repo, up: here, filesKnown: here.filesKnown, hidden: here.hidden,
 		rulesKnown: here.rulesKnown && was != nil && was.same(&st.Stat) && !v.racy(was, &st.Stat),
 		file:       sync.OnceValue(func() gitignore.File { return gitignore.Parse(here.repo.name(d.Path), text) }),
-	}
+	}, nil
 }
 
 func entryOf(list []tree.Entry, name string) *tree.Entry {
@@ -259,7 +278,8 @@ func (g *ignorer) at(dir string) *place {
 	}
 	name := filepath.Join(abs, engine.IgnoreName)
 	if st, err := os.Lstat(name); err == nil && st.Mode().IsRegular() {
-		file := gitignore.Parse(at.repo.name(dir), patterns(name))
+		text, _ := patterns(name)
+		file := gitignore.Parse(at.repo.name(dir), text)
 		at = &place{repo: at.repo, up: at, file: func() gitignore.File { return file }}
 	}
 	g.places[dir] = at

@@ -136,6 +136,9 @@ func (s *scan) run() error {
 	}
 	s.fresh = Index{Scanned: l.Now().UnixNano(), Seq: l.Log.Head(), dirs: make(map[string][]Entry, len(s.old.dirs))}
 	at := outermost(s.root)
+	if at.repo.err != nil {
+		return at.repo.err
+	}
 	s.fresh.modes = make(map[string]uint32, len(s.old.dirs))
 	s.fresh.Rules, s.fresh.Tracked = at.repo.sum^req.Capture.sum(), at.repo.stamp()
 	at.rulesKnown = !s.out.Baseline && s.fresh.Rules == s.old.Rules
@@ -173,10 +176,13 @@ func (l *Layer) DiskLow() bool {
 }
 
 // load reads the index, then the journal: the index may refer to rows that another
-// process has just written. An index that cannot be read, or that refers to rows that
+// process has just written. An index that is damaged, or that refers to rows that
 // do not exist, is ignored.
 func (s *scan) load(dir fsx.Dir) error {
 	data, err := durable.ReadFile(dir, indexFile, MaxIndex)
+	if err != nil && !engine.IsAbsent(err) && !engine.IsOdd(err) {
+		return err
+	}
 	if err == nil {
 		s.old, err = decodeIndex(data)
 	}
@@ -227,7 +233,7 @@ func (s *scan) notSeen(p string, _ *place, err error) {
 }
 
 // visit compares one directory with the index.
-func (s *scan) visit(d *tree.Dir[*place]) error {
+func (s *scan) visit(d *tree.Dir[*place]) (err error) {
 	if s.late() {
 		s.mu.Lock()
 		s.out.Partial, s.unseen = true, append(s.unseen, d.Path)
@@ -235,7 +241,10 @@ func (s *scan) visit(d *tree.Dir[*place]) error {
 		return nil
 	}
 	v := visit{scan: s, d: d, old: s.old.dirs[d.Path], now: make([]Entry, 0, len(d.Entries))}
-	v.at = v.enter(d.Of)
+	if v.at, err = v.enter(d.Of); err != nil { // what git ignores is not known
+		s.notSeen(d.Path, d.Of, err)
+		return nil
+	}
 	v.files = sync.OnceValue(v.at.files)
 	at := 0
 	for i := range d.Entries {
