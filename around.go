@@ -153,10 +153,10 @@ func (s *Store) SeenCall(ctx context.Context, c around.ToolCall) (bool, error) {
 // ones.
 func (s *Store) Capture(ctx context.Context) (around.CaptureStatus, error) {
 	return looking(ctx, s, "capture", func() (around.CaptureStatus, error) {
-		w := s.observed.Calls()
+		w, err := s.observed.Calls()
 		out := w.Status()
 		out.DiskLow = s.observed.DiskLow()
-		return out, nil
+		return out, err
 	})
 }
 

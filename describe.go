@@ -128,16 +128,17 @@ type ProtectFacts struct {
 // durability, the policy in force, staged transactions, what Open recovered,
 // how far a hub has the journal, the numeric codes. Errors: the common ones.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
-	return uncounted(ctx, s, "describe", s.engine.EnterAny, func() (DescribeResult, error) { return s.describe(ctx), nil })
+	return uncounted(ctx, s, "describe", s.engine.EnterAny, func() (DescribeResult, error) { return s.describe(ctx) })
 }
 
-func (s *Store) describe(ctx context.Context) DescribeResult {
+func (s *Store) describe(ctx context.Context) (DescribeResult, error) {
 	out := DescribeResult{
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
 		ReadOnly: s.opts.ReadOnly, Poisoned: s.engine.Poisoned.Load() || s.engine.Present() != nil, Recovery: s.Recovery(),
 		Policy: s.policyFacts(ctx), Limits: s.limits(), Codes: codes(), Transactions: []string{},
 	}
-	for _, h := range s.staged().List() {
+	open, err := s.staged().List()
+	for _, h := range open {
 		out.Transactions = append(out.Transactions, h.TxID)
 	}
 	out.HeadSeq = s.headSeq()
@@ -145,7 +146,7 @@ func (s *Store) describe(ctx context.Context) DescribeResult {
 		out.Hub.Task, out.Hub.LostTask = gate.Label(s.gate.SafeText(out.Hub.Task)), gate.Label(s.gate.SafeText(out.Hub.LostTask))
 		out.Hub.Waiting = out.HeadSeq - min(out.Hub.Seq, out.HeadSeq)
 	}
-	return out
+	return out, err
 }
 
 // policyProblem returns what is wrong with the policy file, nil when it is valid.

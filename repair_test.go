@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -258,6 +260,15 @@ func TestRepairRefusals(t *testing.T) {
 	expect(t, r.Status == rw.StatusUnchanged && r.Receipt.JournalSeq == 0, "%+v", r)
 }
 
+// repairAll repairs the store. It fails if something is left.
+func repairAll(ctx context.Context, s *rw.Store, r admin.RepairRequest) error {
+	out, err := s.Admin().Repair(ctx, r)
+	if err == nil && !out.Clean {
+		err = &rw.Error{Kind: rw.ErrWriteCorruption, Detail: rw.ErrIO, Effect: rw.EffectUnknown, Hint: fmt.Sprint(out.Left)}
+	}
+	return err
+}
+
 // TestRepairSweep kills Repair everywhere and makes every operation fail.
 func TestRepairSweep(t *testing.T) {
 	t.Parallel()
@@ -267,6 +278,11 @@ func TestRepairSweep(t *testing.T) {
 			manyRows(t, s, 3)
 			must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("kept apart")}))(t)
 			must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece")}))(t)
+			must(s.Checkpoint(background, rw.CheckpointRequest{Name: "sound", Data: []byte("{}")}))(t)
+			must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))(t)
+			must(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "reader"}))(t)
+			must(s.JournalSince(background, rw.JournalSinceRequest{Agent: "reader", AfterSeq: new(uint64)}))(t)
+			fails(s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), put("refused.txt", "key = "+ghToken(3)+"\n", rw.ModeCreate)))(t, rw.ErrRiskBlocked)
 		},
 		disk: func(fs *simfs.FS) {
 			state := rw.StateDirName + "/"
@@ -285,14 +301,15 @@ func TestRepairSweep(t *testing.T) {
 			fs.WriteFile(state+"budgets.json", []byte("damage"), 0o600)
 		},
 		run: func(ctx context.Context, s *rw.Store) error {
-			r, err := s.Admin().Repair(ctx, admin.RepairRequest{})
-			if err == nil && !r.Clean {
-				err = fmt.Errorf("left %+v", r.Left)
-			}
-			return err
+			return repairAll(ctx, s, admin.RepairRequest{})
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
 			allHistory(t, s, manyPaths...)
+			for _, sound := range []string{"checkpoints/sound.json", "handoffs/read.json", "cursors", "quarantine/draft_"} {
+				expect(t, slices.ContainsFunc(slices.Collect(maps.Keys(fs.Tree())), func(p string) bool {
+					return strings.HasPrefix(p, rw.StateDirName+"/"+sound) && fs.Tree()[p] != "/"
+				}), "%s was set aside", sound)
+			}
 			equal(t, must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}))(t).NextIndex, 2)
 		},
 	}.sweeps(t)

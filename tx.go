@@ -444,7 +444,11 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 // sweepTxs drops expired transactions, and removes the remains of those that have
 // ended.
 func (s *Store) sweepTxs(ctx context.Context) error {
-	for _, id := range s.staged().Expired() {
+	ids, err := s.staged().Expired()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
 		if _, err := s.TxRollback(ctx, TxRollbackRequest{TxID: id, Call: Call{Caller: "expiry"}}); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -468,11 +469,17 @@ func (s *Store) Each(fn func(name string, st fsx.Stat, ok bool) error) error {
 	}
 	for _, p := range prefixes {
 		d, done, err := s.named(p, false)
-		if err != nil {
+		if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 			if err := fn(p, fsx.Stat{}, false); err != nil {
 				return err
 			}
 			continue
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
 		}
 		err = eachIn(d, p, fn)
 		done()

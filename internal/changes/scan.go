@@ -81,7 +81,10 @@ func ClaimedFiles(list []lease.File) (out []around.ClaimedFile) {
 
 // Call scans when a tool call begins or ends, and records that it does.
 func (s *Scanner) Call(ctx context.Context, c around.ToolCall, ends bool) (out around.ScanResult, err error) {
-	known := s.Calls()
+	known, err := s.Calls()
+	if err != nil {
+		return out, err
+	}
 	call := observe.OpenCall{CapturedCall: around.CapturedCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command}}
 	if c.Alike && c.ID != "" {
 		id := ""
@@ -95,7 +98,11 @@ func (s *Scanner) Call(ctx context.Context, c around.ToolCall, ends bool) (out a
 	}
 	var sessions []string
 	attribute := func(r *observe.Request) {
-		now, of := s.Calls(), observe.OpenCall{}
+		now, err := s.Calls()
+		if err != nil {
+			now = known
+		}
+		var of observe.OpenCall
 		r.Calls, of, sessions = now.During(call, ends)
 		r.Host, r.Session, r.Command = of.Host, of.Session, of.Command
 	}

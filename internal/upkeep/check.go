@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/feed"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/index"
@@ -214,7 +215,11 @@ func (c *checker) files(ctx context.Context) error {
 			if wait == time.Millisecond {
 				c.One()
 			}
-			if p := c.file(path); p.Code != "" {
+			p, err := c.file(path)
+			if err != nil {
+				return err
+			}
+			if p.Code != "" {
 				found[path] = p
 			}
 		}
@@ -243,26 +248,29 @@ func (c *checker) files(ctx context.Context) error {
 }
 
 // file compares one file with its newest row. Without a problem the code is "".
-func (c *checker) file(path string) (p admin.CheckProblem) {
+func (c *checker) file(path string) (p admin.CheckProblem, err error) {
 	want := c.newest[path]
 	if want.imported { // it refers to another workspace
-		return p
+		return p, nil
 	}
 	have, _, err := c.Engine.HashEntry(path)
 	if want.sha == "" && c.Engine.NoFile(err) {
-		return p // it is gone, even if its name or that of its directory is used again
+		return p, nil // it is gone, even if its name or that of its directory is used again
+	}
+	if engine.IsShortage(err) {
+		return p, err
 	}
 	p.Path, p.Seq = path, want.seq
 	if err != nil {
 		p.Code, p.Detail = "file_unreadable", string(c.Engine.ErrorOf(err).Code)
 	} else if have == "" && strings.HasPrefix(path, engine.StateDirName+"/tx/") {
-		return p // staged operations go with their transaction
+		return p, nil // staged operations go with their transaction
 	} else if c.known.FileLeads(path, want.sha, have) || c.known.RowChanged(want.seq) {
-		return p // erased, or under a path that was erased
+		return p, nil // erased, or under a path that was erased
 	} else if have != want.sha {
 		p.Code, p.Detail = "file_differs", "the file differs from its newest journal row; it was changed outside this store"
 	}
-	return p
+	return p, nil
 }
 
 // catchUp takes the rows that have come since the last one that was checked.
@@ -527,6 +535,9 @@ func (c *checker) checkpoints() error {
 		if engine.IsAbsent(err) {
 			continue
 		}
+		if err == nil {
+			err = saved.Unread
+		}
 		if err != nil {
 			return err
 		}
@@ -588,6 +599,9 @@ func (c *checker) drafts() error {
 		if engine.IsAbsent(err) {
 			return nil
 		}
+		if err != nil && !engine.IsOdd(err) && c.Engine.ErrorOf(err).Code != fault.HashDriftOnRead {
+			return err
+		}
 		sound := err == nil
 		if sound && c.deep {
 			if sound, err = holdsSHA(dir, ref+drafts.BytesSuffix, d.SHA256); err != nil {
@@ -606,6 +620,9 @@ func (c *checker) budgets() error {
 	if engine.IsAbsent(err) {
 		return nil
 	}
+	if err != nil && !engine.IsOdd(err) {
+		return err
+	}
 	if _, ok := c.Budgets.Decode(data); err != nil || !ok {
 		c.problem(problemBudgets, budget.Name, 0, "the retry counts cannot be read; they start again from zero")
 	}
@@ -621,6 +638,9 @@ func (c *checker) cursors() error {
 		if engine.IsAbsent(err) {
 			return nil
 		}
+		if err != nil && !engine.IsOdd(err) {
+			return err
+		}
 		var cur struct{ Agent string }
 		if err != nil || json.Unmarshal(data, &cur) != nil || name != feed.CursorName(cur.Agent) {
 			c.problem(problemCursor, "cursors/"+name, 0, "the cursor cannot be read; its agent starts at the first row")
@@ -630,8 +650,9 @@ func (c *checker) cursors() error {
 }
 
 func (c *checker) handoffs() error {
-	if _, whole := c.Handoffs.Records(); !whole {
+	_, whole, err := c.Handoffs.Records()
+	if err == nil && !whole {
 		c.problem(problemHandoffs, handoff.Dir+"/"+handoff.ReadName, 0, "it is unknown who has read which handoff")
 	}
-	return nil
+	return err
 }

@@ -140,7 +140,10 @@ func (p *compaction) drafts(context.Context) error {
 }
 
 func (p *compaction) transactions(ctx context.Context) error {
-	expired := staged.Layer{Engine: p.Engine}.Expired()
+	expired, err := staged.Layer{Engine: p.Engine}.Expired()
+	if err != nil {
+		return err
+	}
 	if !p.DryRun {
 		if err := p.DropStaged(ctx); err != nil {
 			return err
@@ -160,9 +163,10 @@ func (p *compaction) budgets(context.Context) error {
 	if err != nil || !ok {
 		return nil // a lost count; Check names it
 	}
-	over := counts - p.Budgets.Live()
-	if over <= 0 {
-		return nil
+	live, err := p.Budgets.Live()
+	over := counts - live
+	if over <= 0 || err != nil {
+		return err
 	}
 	if !p.DryRun {
 		err = p.Engine.Alone("budget", func() error {

@@ -345,9 +345,9 @@ func (p *repairing) aside(ctx context.Context, q admin.CheckProblem) error {
 
 // goes records that an object is moved away although its row says that it exists.
 func (p *repairing) goes(ctx context.Context, object string) error {
-	sha := p.Chunks.RecordedSHA(object)
+	sha, err := p.Chunks.RecordedSHA(object)
 	if sha == "" {
-		return nil
+		return err
 	}
 	return p.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
 		{Path: engine.StateDirName + "/" + object, Was: sha},
@@ -396,6 +396,9 @@ func (p *repairing) checkpoint(ctx context.Context, q admin.CheckProblem) error 
 		c.ExtraLocks = []string{engine.PathLock(checkpoint.Path(name))}
 		c.Plan = func(context.Context) error {
 			old, err := p.Checkpoints.Read(name, true)
+			if err == nil {
+				err = old.Unread
+			}
 			if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
 				return c.Choose()
 			}

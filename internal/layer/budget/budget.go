@@ -88,14 +88,20 @@ func (g *Layer) Known() (known bool) {
 
 // follow reads the file again if another process has changed it. The
 // caller holds the lock of the guard.
-func (g *Layer) follow() {
+func (g *Layer) follow() error {
 	if g.Disk.State == nil {
-		return
+		return nil
 	}
-	if st, err := g.Disk.State.Lstat(Name); err == nil && st != g.seen {
-		g.take(g.readTally())
+	st, err := g.Disk.State.Lstat(Name)
+	if engine.IsAbsent(err) || err == nil && st == g.seen {
+		return nil
+	}
+	t, rerr := g.readTally()
+	if err = cmp.Or(err, rerr); err == nil {
+		g.take(t)
 		g.seen = st
 	}
+	return err
 }
 
 // take replaces the counts with the content of the file.
@@ -118,27 +124,30 @@ func (g *Layer) merge(strikes map[string]strike) {
 }
 
 // Load reads the counts of earlier processes. A damaged file loses counts, but Open
-// does not fail.
+// does not fail. One that cannot be read now is read with the next call.
 func (g *Layer) Load() {
-	t := g.readTally()
+	t, _ := g.readTally()
 	g.task, g.strikes = t.Task, t.Strikes
 }
 
-func (g *Layer) readTally() tally {
+func (g *Layer) readTally() (tally, error) {
 	t := tally{Strikes: map[string]strike{}}
 	if g.Disk.State == nil {
-		return t
+		return t, nil
 	}
 	data, err := durable.ReadFile(g.Disk.State, Name, Limit)
+	if engine.IsAbsent(err) || engine.IsOdd(err) {
+		return t, nil
+	}
 	if err != nil || json.Unmarshal(data, &t) != nil || t.Strikes == nil {
-		return tally{Strikes: map[string]strike{}}
+		return tally{Strikes: map[string]strike{}}, err
 	}
 	for key, k := range t.Strikes {
 		if k.N < 1 || k.expired(g.Now().Unix()) {
 			delete(t.Strikes, key)
 		}
 	}
-	return t
+	return t, nil
 }
 
 // Lock blocks access to the counts by other calls of this process.
@@ -156,11 +165,17 @@ func (g *Layer) Decode(data []byte) (counts int, ok bool) {
 }
 
 // Live returns the number of counts of the file that have not expired.
-func (g *Layer) Live() int { return len(g.readTally().Strikes) }
+func (g *Layer) Live() (int, error) {
+	t, err := g.readTally()
+	return len(t.Strikes), err
+}
 
 // Rewrite drops those that have. The caller holds Lock.
 func (g *Layer) Rewrite() error {
-	t := g.readTally()
+	t, err := g.readTally()
+	if err != nil {
+		return err
+	}
 	g.task, g.strikes = t.Task, t.Strikes
 	return g.write()
 }
@@ -244,13 +259,14 @@ func (g *Layer) Strike(c Call, e *fault.Fault) int {
 	}
 	now := strike{N: 1, Detail: e.Code, State: g.stateOf(c.Paths), At: g.Now().Unix()}
 	now.Draft, _ = e.Context["draft_ref"].(string)
-	count := func() {
-		g.follow()
+	count := func() error {
+		err := g.follow()
 		if k, ok := g.strikes[key]; ok && k.State == now.State && k.Detail == now.Detail && !k.expired(now.At) {
 			now.N = min(k.N+1, budget)
 		}
 		g.strikes[key] = now
 		g.trim(key)
+		return err
 	}
 	if g.Opts.ReadOnly || g.Poisoned.Load() || g.mayWait(c, key, now.At) {
 		g.mu.Lock()
@@ -261,7 +277,9 @@ func (g *Layer) Strike(c Call, e *fault.Fault) int {
 	g.Alone("budget", func() error { // a count that cannot be kept is reported anyway
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		count()
+		if err := count(); err != nil { // the file may have counts of others
+			return err
+		}
 		return g.write()
 	})
 	return max(0, budget-now.N)
@@ -326,7 +344,11 @@ func (g *Layer) Reset() error {
 	clear := func() error {
 		defer g.Lock()()
 		if !g.Opts.ReadOnly {
-			g.task = max(g.task, g.readTally().Task)
+			t, err := g.readTally()
+			if err != nil {
+				return err
+			}
+			g.task = max(g.task, t.Task)
 		}
 		g.task++
 		g.strikes = map[string]strike{}

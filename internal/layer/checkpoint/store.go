@@ -206,7 +206,7 @@ func (s *Layer) readDocument(dir fsx.Dir, name string) (*Stored, error) {
 	if problem == "" && c.Chunked {
 		content, err = durable.ReadFile(dir, BlobName(name, c.SHA256), s.MaxDocument())
 		switch {
-		case engine.IsAbsent(err), errors.As(err, &kind), errors.Is(err, durable.ErrTooLong):
+		case engine.IsAbsent(err), engine.IsOdd(err):
 			problem = corruptData
 		case err != nil:
 			return c.unread(err), nil

@@ -125,7 +125,10 @@ func (k *Call) complete(sess *Session) error {
 // up recently, the journal has the outcome.
 func (k *Call) notFound() error {
 	e := fault.New(fault.SessionNotFound).With("session", k.session)
-	rec := k.s.NewestRow(ManifestObject(k.session))
+	rec, err := k.s.NewestRow(ManifestObject(k.session))
+	if err != nil {
+		return err
+	}
 	for range 8192 { // rows of the removal
 		if rec == nil {
 			return e
@@ -143,7 +146,6 @@ func (k *Call) notFound() error {
 		if before == 0 || before >= rec.Seq {
 			return e
 		}
-		var err error
 		if rec, err = k.s.Log.Find(before); err != nil {
 			return e
 		}

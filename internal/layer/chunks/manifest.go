@@ -111,28 +111,32 @@ func DecodeManifest(data []byte, session string) (Manifest, ManifestState) {
 
 // readManifest reads the valid parts of the manifest. A damaged manifest never makes
 // the chunks inaccessible.
-func (sess *Session) readManifest(dir fsx.Dir) {
+func (sess *Session) readManifest(dir fsx.Dir) error {
 	data, err := durable.ReadFile(dir, ManifestName, ManifestLimit)
 	var kind *fsx.TypeError
 	if errors.As(err, &kind) {
 		sess.Odd = append(sess.Odd, ManifestName)
 	}
+	if engine.IsAbsent(err) || engine.IsOdd(err) {
+		return nil
+	}
 	if err != nil {
-		return
+		return err
 	}
 	m, state := DecodeManifest(data, sess.Name)
 	if state != ManifestLost {
 		sess.Manifest = m
 	}
 	sess.State = state
+	return nil
 }
 
 // recallSession restores from the journal what a lost manifest recorded about the whole
 // session: its newest row says whether it was composed or reset.
-func (s *Layer) recallSession(sess *Session) {
-	rec := s.NewestRow(ManifestObject(sess.Name))
+func (s *Layer) recallSession(sess *Session) error {
+	rec, err := s.NewestRow(ManifestObject(sess.Name))
 	if rec == nil {
-		return
+		return err
 	}
 	for _, m := range rec.Muts {
 		switch {
@@ -142,38 +146,39 @@ func (s *Layer) recallSession(sess *Session) {
 			sess.Manifest.ResetPending = true
 		}
 	}
+	return nil
 }
 
 // NewestRow returns the newest commit of an object, or nil if there is none or it
-// cannot be read. Rows of the Python implementation do not count.
-func (s *Layer) NewestRow(object string) *journal.Record {
+// is lost. Rows of the Python implementation do not count.
+func (s *Layer) NewestRow(object string) (*journal.Record, error) {
 	if s.Rows == nil || s.Log == nil {
-		return nil
+		return nil, nil
 	}
 	e, err := s.LastRow(engine.StateDirName + "/" + object)
 	if err != nil || e.Seq == 0 {
-		return nil
+		return nil, err
 	}
 	rec, err := s.Log.Find(e.Seq)
-	if err != nil || len(rec.Muts) == 0 || rec.Muts[0].ImportID != "" {
-		return nil
+	if errors.Is(err, journal.ErrNotFound) || err == nil && (len(rec.Muts) == 0 || rec.Muts[0].ImportID != "") {
+		return nil, nil
 	}
-	return rec
+	return rec, err
 }
 
 // RecordedSHA returns the hash that the journal last recorded for an object, or "" if
 // there is none.
-func (s *Layer) RecordedSHA(object string) string {
-	rec := s.NewestRow(object)
+func (s *Layer) RecordedSHA(object string) (string, error) {
+	rec, err := s.NewestRow(object)
 	if rec == nil {
-		return ""
+		return "", err
 	}
 	for _, m := range rec.Muts {
 		if m.Object == object {
-			return m.SHA256
+			return m.SHA256, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // HoldManifest makes the manifest of a session the content of the mutation.

@@ -139,18 +139,21 @@ func (p Piece) choose(sess *Session, sum string) (int, error) {
 // the journal or, when a stranger put them there, from their bytes.
 func (s *Layer) FillHashes(sess *Session) error {
 	var dir fsx.Dir
+	var err error
 	for i := range sess.Parts {
 		p := &sess.Parts[i]
 		if p.SHA256 != "" {
 			continue
 		}
 		if sess.State != manifestForeign {
-			if p.SHA256 = s.RecordedSHA(PartObject(sess.Name, p.Index)); p.SHA256 != "" {
+			if p.SHA256, err = s.RecordedSHA(PartObject(sess.Name, p.Index)); err != nil {
+				return err
+			}
+			if p.SHA256 != "" {
 				continue
 			}
 		}
 		if dir == nil {
-			var err error
 			if dir, err = s.OpenDir(sess.Name); dir == nil || err != nil {
 				return err
 			}
@@ -267,7 +270,10 @@ func (j *joined) finish() error {
 	if got != part.SHA256 {
 		recorded := ""
 		if j.sess.State != manifestForeign || part.SHA256 != "" {
-			recorded = j.s.RecordedSHA(PartObject(j.sess.Name, part.Index))
+			var err error
+			if recorded, err = j.s.RecordedSHA(PartObject(j.sess.Name, part.Index)); err != nil {
+				return err
+			}
 		}
 		if want := part.SHA256 + recorded; want != "" && got != recorded {
 			return j.drift(*part)

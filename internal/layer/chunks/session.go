@@ -91,7 +91,9 @@ func (s *Layer) Read(name string) (*Session, error) {
 	}
 	if slices.Contains(names, ManifestName) {
 		sess.Found = true
-		sess.readManifest(dir)
+		if err := sess.readManifest(dir); err != nil {
+			return nil, err
+		}
 	}
 	known := map[int]Part{}
 	for _, p := range sess.Manifest.Parts {
@@ -122,9 +124,9 @@ func (s *Layer) Read(name string) (*Session, error) {
 	}
 	sort.Slice(sess.Parts, func(i, j int) bool { return sess.Parts[i].Index < sess.Parts[j].Index })
 	if sess.State == ManifestLost && sess.Found {
-		s.recallSession(sess)
+		err = s.recallSession(sess)
 	}
-	return sess, nil
+	return sess, err
 }
 
 // search returns the place of a piece, and whether it is there.

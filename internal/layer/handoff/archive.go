@@ -103,15 +103,18 @@ func (r *Records) Encode() ([]byte, error) {
 
 // Records reads read.json. whole is false if there is one that cannot be understood:
 // then no handoff counts as read.
-func (l *Layer) Records() (rec Records, whole bool) {
+func (l *Layer) Records() (rec Records, whole bool, err error) {
 	data, err := l.ReadPart(Dir, ReadName, readLimit)
 	if engine.IsAbsent(err) {
-		return rec, true
+		return rec, true, nil
+	}
+	if err != nil && !engine.IsOdd(err) {
+		return rec, false, err
 	}
 	if err != nil || json.Unmarshal(data, &rec) != nil {
-		return Records{}, false
+		return Records{}, false, nil
 	}
-	return rec, true
+	return rec, true, nil
 }
 
 // quarantine moves a file of handoffs/ that cannot be used to

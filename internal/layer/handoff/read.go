@@ -140,7 +140,7 @@ func (l *Layer) Read(ctx context.Context, r handoff.ReadRequest) (out handoff.Re
 	if e := checkSteps(out.Envelope.DependencyGraph); e != nil {
 		out.Warnings = append(out.Warnings, call.Warning{Reason: string(e.Code), Hint: e.Hint})
 	}
-	records, whole := l.Records()
+	records, whole, _ := l.Records()
 	if !whole {
 		out.Warnings = append(out.Warnings, call.WarningOf(call.WarnHandoffRecords))
 	}
@@ -184,7 +184,10 @@ func (l *Layer) NewAcknowledgment(c *engine.Commit, d Doc, name string) (*Acknow
 }
 
 func (a *Acknowledgment) plan(context.Context) error {
-	records, whole := a.l.Records()
+	records, whole, err := a.l.Records()
+	if err != nil {
+		return err
+	}
 	if !whole {
 		if _, err := a.l.quarantine(ReadName); err != nil {
 			return err

@@ -147,7 +147,7 @@ func (w *Write) keepOld() error {
 		return err
 	}
 	if !w.Archive {
-		known, _ := w.l.Records()
+		known, _, _ := w.l.Records() // a handoff is archived if it is unknown who has read it
 		if sha == m.Measured.Digest.Hex() || len(known.ReadBy(target.Path, sha)) > 0 {
 			return nil
 		}

@@ -211,5 +211,10 @@ func (l *Layer) edit(ctx context.Context, edit func(claims []around.Claim, next 
 	if data, err = json.Marshal(k); err != nil {
 		return err
 	}
-	return l.WritePart(dir, file, data)
+	if err := l.WritePart(dir, file, data); err != nil {
+		e := l.ErrorOf(err)
+		e.Effect = fault.EffectUnknown // it may be written, and not flushed
+		return e
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -163,22 +164,29 @@ const (
 	callAge     = time.Hour // after which a call that did not end is forgotten
 )
 
-// Calls returns the information about the calls of other programs. A file that cannot be
-// read counts as absent.
-func (l *Layer) Calls() (w Watched) {
-	if data, err := l.ReadPart(Dir, callsFile, maxCalls); err == nil && json.Unmarshal(data, &w) != nil {
+// Calls returns the information about the calls of other programs. A damaged file counts
+// as absent.
+func (l *Layer) Calls() (w Watched, err error) {
+	data, err := l.ReadPart(Dir, callsFile, maxCalls)
+	if err != nil && !engine.IsAbsent(err) && !engine.IsOdd(err) {
+		return w, err
+	}
+	if err == nil && json.Unmarshal(data, &w) != nil {
 		w = Watched{}
 	}
 	now := l.Now()
 	w.Open = slices.DeleteFunc(w.Open, func(c OpenCall) bool { return now.Sub(c.Since).Abs() > callAge }) // ahead: of a clock that was wrong
-	return w
+	return w, nil
 }
 
 // EditCalls changes the information about the calls of other programs. No other process
 // changes it at the same time.
 func (l *Layer) EditCalls(edit func(*Watched)) error {
 	return l.Alone("calls", func() error {
-		w := l.Calls()
+		w, err := l.Calls()
+		if err != nil {
+			return err
+		}
 		edit(&w)
 		w.Open, w.Hosts, w.Reported, w.Pending = newest(w.Open, maxOpen), newest(w.Hosts, maxHosts), newest(w.Reported, maxReported), newest(w.Pending, maxPending)
 		data, err := json.Marshal(w)

@@ -3,9 +3,11 @@ package observe
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -197,8 +199,9 @@ func pairMoves(muts []journal.Mutation, of []*change) {
 type looker struct {
 	root fsx.Dir
 	path string
-	dir  fsx.Dir // nil when there is none
-	done func()  // closes dir; nil before the first file
+	dir  fsx.Dir // nil when it could not be opened, because of err
+	err  error
+	done func() // closes dir; nil before the first file
 }
 
 func (l *looker) close() {
@@ -212,10 +215,10 @@ func (l *looker) still(c *change) bool {
 	if l.done == nil || l.path != c.dir {
 		l.close()
 		l.path = c.dir
-		l.dir, l.done, _ = fsx.OpenPath(l.root, c.dir)
+		l.dir, l.done, l.err = fsx.OpenPath(l.root, c.dir)
 	}
 	if l.dir == nil {
-		return c.now == nil
+		return c.now == nil && (engine.IsAbsent(l.err) || errors.Is(l.err, syscall.ENOTDIR) || errors.Is(l.err, syscall.ELOOP))
 	}
 	st, err := l.dir.Lstat(c.name())
 	if err != nil || !recorded(st.Kind) {

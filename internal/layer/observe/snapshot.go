@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -167,7 +166,7 @@ func listSnapshots(dir fsx.Dir) (list []Snapshot, err error) {
 		}
 		var snap Snapshot
 		data, err := durable.ReadFile(dir, name, snapshotMeta)
-		if err != nil && !engine.IsAbsent(err) && !errors.Is(err, durable.ErrTooLong) {
+		if err != nil && !engine.IsAbsent(err) && !engine.IsOdd(err) {
 			return nil, err
 		}
 		if err == nil && json.Unmarshal(data, &snap) == nil && snap.ID == id {

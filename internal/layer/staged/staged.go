@@ -68,30 +68,37 @@ func validID(id string) bool {
 	return ok && len(rest) > 0 && len(rest) <= 80 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// List reads the heads of the transactions, oldest first. One that cannot be
-// read is left out.
-func (s Layer) List() []Head {
+// List reads the heads of the transactions, oldest first. What is no head is left out.
+func (s Layer) List() ([]Head, error) {
 	list := []Head{}
-	ids, _ := s.PartNames(Dir) // also of those that have ended
+	ids, err := s.PartNames(Dir) // also of those that have ended
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range ids {
 		var h Head
-		if data, err := s.ReadPart(Dir+"/"+id, Begin, engine.MetaLimit); err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id && validID(id) {
+		data, err := s.ReadPart(Dir+"/"+id, Begin, engine.MetaLimit)
+		if err != nil && !engine.IsAbsent(err) && !engine.IsOdd(err) && s.ErrorOf(err).Code != fault.BadStateDir {
+			return nil, err
+		}
+		if err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id && validID(id) {
 			list = append(list, h)
 		}
 	}
 	sort.SliceStable(list, func(i, j int) bool { return list[i].CreatedAt < list[j].CreatedAt })
-	return list
+	return list, nil
 }
 
 // Expired returns the transactions that have expired.
-func (s Layer) Expired() (ids []string) {
+func (s Layer) Expired() (ids []string, err error) {
 	now := stamp.Text(s.Now())
-	for _, h := range s.List() {
+	list, err := s.List()
+	for _, h := range list {
 		if h.ExpiresAt < now {
 			ids = append(ids, h.TxID)
 		}
 	}
-	return ids
+	return ids, err
 }
 
 // open opens the directory of a transaction.
