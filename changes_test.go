@@ -322,18 +322,18 @@ func TestMovedAndChanged(t *testing.T) {
 // whatever else the scan that found it has to say.
 func TestSnapshotSparesEdits(t *testing.T) {
 	s, dir := opened(t, nil)
-	put := func(name, text string) {
+	save := func(name, text string) {
 		noErr(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	put(".gitignore", "out/\n")
-	put("a.txt", "first")
+	save(".gitignore", "out/\n")
+	save("a.txt", "first")
 	snap := must(s.Snapshot(background, around.SnapshotRequest{}))(t)
 	for i, calls := range [][]string{{"call"}, nil, nil} {
 		text := fmt.Sprint("edit ", i)
-		put("a.txt", text)
+		save("a.txt", text)
 		if i == 2 {
-			put("out/log", text)
+			save("out/log", text)
 		}
 		r := must(s.Scan(background, around.ScanRequest{Calls: calls}))(t)
 		require(t, r.Changed == 1 && len(r.Ignored) == i/2, "%d: %+v", i, r)
@@ -346,6 +346,21 @@ func TestSnapshotSparesEdits(t *testing.T) {
 		noErr(t, err)
 		fileIs(t, dir, "a.txt", "first")
 	}
+	// A tool call over such a change does not make it one of a tool; what was undone does
+	// not count.
+	must(s.SafeWrite(background, put("a.txt", "by a tool", rw.ModeOverwrite)))(t)
+	must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID}))(t)
+	byAPerson := func() string {
+		save("a.txt", "by a person")
+		return must(s.Scan(background, around.ScanRequest{}))(t).Group
+	}
+	must(s.SafeWrite(background, put("a.txt", "by a tool", rw.ModeOverwrite)))(t)
+	must(s.Undo(background, rw.UndoRequest{Group: byAPerson()}))(t)
+	must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID}))(t)
+	byAPerson()
+	must(s.SafeWrite(background, put("a.txt", "by a tool", rw.ModeOverwrite)))(t)
+	_, err := s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID})
+	expect(t, errors.Is(err, rw.ErrChangedOutside), "%v", err)
 }
 
 // TestUnreadNeedsSweep: an operation that reads and fails while a snapshot is made and

@@ -3,6 +3,7 @@ package changes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"path"
@@ -62,6 +63,20 @@ func (l *Layer) Into(c *engine.Commit, list []observe.Difference, take func(m *e
 	return nil
 }
 
+// cause is a row, and whether it records changes that were made during no tool call.
+type cause struct {
+	outside bool
+	muts    map[string]*journal.Mutation
+}
+
+func causeOf(rec *journal.Record) cause {
+	c := cause{rec.Kind == journal.KindObserved && (rec.Group == nil || len(rec.Group.Calls) == 0), make(map[string]*journal.Mutation, len(rec.Muts))}
+	for i := range rec.Muts {
+		c.muts[rec.Muts[i].Identity()] = &rec.Muts[i]
+	}
+	return c
+}
+
 // maxListed is how many files a refusal lists.
 const maxListed = 20
 
@@ -71,22 +86,41 @@ func (l *Layer) unattributed(list []observe.Difference, after uint64, force bool
 	if force {
 		return nil
 	}
-	rows, names := map[uint64]*journal.Record{}, []string{}
+	rows, names := map[uint64]cause{}, []string{}
 	for _, d := range list {
 		last, err := l.LastRow(d.Path)
 		if err != nil {
 			return err
 		}
-		if last.Seq <= after {
-			continue
-		}
-		if rows[last.Seq] == nil {
-			if rows[last.Seq], err = l.Log.Find(last.Seq); err != nil {
-				return err
+		back := (*journal.Mutation)(nil) // brought back an earlier version, which is not reached yet
+		for seq := last.Seq; seq > after; {
+			row, known := rows[seq]
+			if !known {
+				rec, err := l.Log.Find(seq)
+				if errors.Is(err, journal.ErrNotFound) {
+					break
+				}
+				if err != nil {
+					return err
+				}
+				if row = causeOf(rec); len(row.muts) > 1 {
+					rows[seq] = row
+				}
 			}
-		}
-		if rec := rows[last.Seq]; rec.Kind == journal.KindObserved && (rec.Group == nil || len(rec.Group.Calls) == 0) {
-			names = append(names, d.Path)
+			m := row.muts[d.Path]
+			if m == nil || seq < last.Seq && m.SHA256 == d.SHA256.String() { // it was restored already
+				break
+			}
+			if back == nil || back.SHA256 == m.SHA256 {
+				if row.outside {
+					names = append(names, d.Path)
+					break
+				}
+				if back = nil; m.Op == "undo" || m.Op == "restore" {
+					back = m
+				}
+			}
+			seq = min(seq-1, m.PrevSeq)
 		}
 	}
 	if len(names) == 0 {
