@@ -190,7 +190,7 @@ func TestScanCrashSweep(t *testing.T) {
 	for _, level := range allLevels {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
-			for n := 0; ; n++ {
+			for n := phase(turns(1)); ; n += turns(1) {
 				disk, s := changedOutside(t, level)
 				_, err := killed(t, disk, n, func() error { return errorOf(s.Scan(background, around.ScanRequest{Calls: []string{"c"}})) })
 				for i, left := range theDisks(disk, level, 20, n) {

@@ -283,7 +283,7 @@ var allLevels = []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff}
 func TestHumanSweep(t *testing.T) {
 	step := attackStep(5)
 	for i, x := range attacks {
-		for j, level := range allLevels {
+		for j, level := range inTurn(i, allLevels...) {
 			t.Run(x.name+"/"+string(level), func(t *testing.T) {
 				t.Parallel()
 				for n := (phase(step) + i + j) % step; ; n += step {
@@ -337,10 +337,10 @@ func (x attack) humansAct(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n int,
 // never published: they become a version. After Sync, what the user did stays.
 func TestHumanBeforeThePowerCutSweep(t *testing.T) {
 	t.Parallel()
-	for _, x := range attacks {
+	for i, x := range attacks {
 		for how := range humans {
 			for _, name := range x.paths {
-				for seed := range uint64(6) {
+				for _, seed := range inTurn(i+len(how), 0, 1, 2, 3, 4, uint64(5)) {
 					x.actBefore(t, how, name, seed)
 				}
 			}
@@ -450,7 +450,7 @@ func TestUpheavalSweep(t *testing.T) {
 	step := attackStep(4)
 	for what, change := range upheavals {
 		for i, x := range attacks {
-			for j, level := range allLevels {
+			for j, level := range inTurn(i+len(what), allLevels...) {
 				t.Run(what+"/"+x.name+"/"+string(level), func(t *testing.T) {
 					t.Parallel()
 					for n := (phase(step) + i + j) % step; ; n += step {
@@ -510,8 +510,8 @@ func (x attack) upheaval(t *testing.T, what string, plain, disk *simfs.FS, level
 // directory of slots. After a success the files are those of the call, and after an error
 // with the effect none those before it.
 func TestSlotsRemovedSweep(t *testing.T) {
-	for _, x := range attacks {
-		for _, level := range allLevels {
+	for i, x := range attacks {
+		for _, level := range inTurn(i, allLevels...) {
 			if !x.sim.Mount {
 				continue
 			}
@@ -544,7 +544,7 @@ func TestSlotsRemovedSweep(t *testing.T) {
 func TestTwoOpenersSweep(t *testing.T) {
 	step := attackStep(13)
 	for i, x := range attacks {
-		for j, level := range allLevels {
+		for j, level := range inTurn(i, allLevels...) {
 			t.Run(x.name+"/"+string(level), func(t *testing.T) {
 				t.Parallel()
 				for n := (phase(step) + i + j) % step; ; n += step {
@@ -639,11 +639,11 @@ func (x attack) openUnrecovered(t *testing.T, disk *simfs.FS, level rw.SyncLevel
 // own or those of another process, are not flushed under their names, and the power is cut
 // at each operation. The files are as before the call or as after it.
 func TestUnsettledSweep(t *testing.T) {
-	for _, x := range attacks {
+	for i, x := range attacks {
 		if x.before == nil {
 			continue
 		}
-		for who := range 2 {
+		for _, who := range inTurn(i, 0, 1) {
 			t.Run(fmt.Sprint(x.name, "/", who), func(t *testing.T) {
 				t.Parallel()
 				for n := 0; !x.unsettled(t, who, n); n++ {
@@ -945,7 +945,7 @@ func TestRollbackSweep(t *testing.T) {
 			d.Link("l.txt", d, "link.txt")
 			d.Sync()
 		}
-		for j, level := range allLevels {
+		for j, level := range inTurn(i, allLevels...) {
 			for how := range humans {
 				t.Run(x.name+"/"+string(level)+"/"+how, func(t *testing.T) {
 					t.Parallel()

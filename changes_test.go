@@ -368,8 +368,8 @@ func TestSnapshotSparesEdits(t *testing.T) {
 // be shipped.
 func TestUnreadNeedsSweep(t *testing.T) {
 	t.Parallel()
-	for i, hit := 0, "first"; hit != ""; i++ {
-		for _, ships := range []bool{false, true} {
+	for i, hit := phase(turns(1)), "first"; hit != ""; i += turns(1) {
+		for _, ships := range inTurn(i, false, true) {
 			fs := simfs.New()
 			s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Years: 1}))(t)
 			noErr(t, do(put("a.txt", longText, ""))(s))

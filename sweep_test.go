@@ -519,13 +519,13 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 // and without a power failure, and reopens the disk.
 func TestCrashSweep(t *testing.T) {
 	t.Parallel()
-	for _, c := range scenarios {
-		c.crashSweeps(t)
+	for i, c := range scenarios {
+		c.crashSweeps(t, inTurn(i, allLevels...)...)
 	}
 }
 
-func (c scenario) crashSweeps(t *testing.T) {
-	for _, level := range allLevels {
+func (c scenario) crashSweeps(t *testing.T, levels ...rw.SyncLevel) {
+	for _, level := range levels {
 		c := c
 		if c.opts.Sync = level; !c.slow || level == rw.SyncFull {
 			t.Run(c.name+"/"+string(level), func(t *testing.T) {
@@ -613,8 +613,8 @@ func (c scenario) recoverySweep(t *testing.T) {
 // every operation one of the two errors, and the next run the other.
 func TestFaultSweep(t *testing.T) {
 	t.Parallel()
-	for _, c := range scenarios {
-		c.faultSweeps(t, allLevels...)
+	for i, c := range scenarios {
+		c.faultSweeps(t, inTurn(i, allLevels...)...)
 	}
 }
 
@@ -823,7 +823,7 @@ func TestAppendRecoverySweep(t *testing.T) {
 func TestNextWriterSweep(t *testing.T) {
 	step := attackStep(3)
 	for i, x := range attacks {
-		for j, level := range allLevels[:2] {
+		for j, level := range inTurn(i, allLevels[:2]...) {
 			t.Run(x.name+"/"+string(level), func(t *testing.T) {
 				t.Parallel()
 				x := x
@@ -1069,9 +1069,9 @@ func txBeside(op rw.TxOp) func(s *rw.Store) error {
 // few, also in a roll-back.
 func TestEditorSweep(t *testing.T) {
 	step := txStep()
-	for i, level := range allLevels {
-		for _, x := range besideEditors {
-			for _, how := range append(slices.Sorted(maps.Keys(editorSaves)), throughOpenFile, throughLateOpen) {
+	for k, x := range besideEditors {
+		for j, how := range append(slices.Sorted(maps.Keys(editorSaves)), throughOpenFile, throughLateOpen) {
+			for i, level := range inTurn(k+j, allLevels...) {
 				if how == throughLateOpen && level == rw.SyncOff {
 					continue // kept objects are not looked at again
 				}
@@ -1496,7 +1496,7 @@ func (x attack) poisoned(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS,
 func TestPoisonSweep(t *testing.T) {
 	step := attackStep(43)
 	for i, x := range attacks {
-		for j, level := range allLevels[:2] {
+		for j, level := range inTurn(i, allLevels[:2]...) {
 			t.Run(x.name+"/"+string(level), func(t *testing.T) {
 				t.Parallel()
 				x := x
@@ -1696,7 +1696,7 @@ func sweepPart(t *testing.T, part string, then func(*testing.T, *rw.Store), all 
 	for _, c := range all {
 		c.part, c.then, c.every, c.opts.Gate.Mode = part, then, 7, rw.GateOff
 		c = c.known(t)
-		c.crashSweeps(t)
+		c.crashSweeps(t, allLevels...)
 		c.faultSweeps(t, rw.SyncFull)
 	}
 }
@@ -1709,11 +1709,13 @@ var elsewhere = []string{"create_deep", "overwrite", "append", "several", "delet
 // state in the git directory and on another file system.
 func TestCrashSweepElsewhere(t *testing.T) {
 	t.Parallel()
-	for layout, state := range map[string]string{"git": ".git/resilientwrite/main", "mount": "elsewhere/resilientwrite/0123"} {
-		for _, c := range scenarios {
-			if !slices.Contains(elsewhere, c.name) {
-				continue
-			}
+	states := map[string]string{"git": ".git/resilientwrite/main", "mount": "elsewhere/resilientwrite/0123"}
+	for i, c := range scenarios {
+		if !slices.Contains(elsewhere, c.name) {
+			continue
+		}
+		for _, layout := range inTurn(i, "git", "mount") {
+			c, state := c, states[layout]
 			c.sim.State, c.opts.Sync, c.every = state, rw.SyncFull, 7
 			disk := c.disk
 			c.disk = func(f *simfs.FS) {
@@ -1816,8 +1818,8 @@ func removeEmpty(dir fsx.Dir, path string) bool {
 // with a power cut after its reply.
 func TestRemovedDirectorySweep(t *testing.T) {
 	t.Parallel()
-	for _, level := range allLevels {
-		for _, x := range besideRemovals {
+	for i, x := range besideRemovals {
+		for _, level := range inTurn(i, allLevels...) {
 			t.Run(fmt.Sprintf("%s/%s", x.name, level), func(t *testing.T) {
 				t.Parallel()
 				removed := 0

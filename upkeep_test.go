@@ -674,6 +674,15 @@ func turns(n int) int {
 	return 4*n + 1
 }
 
+// inTurn are all elements in a long run, and one of them in a short one, another for
+// each i and in each run.
+func inTurn[T any](i int, all ...T) []T {
+	if !short() {
+		return all
+	}
+	return all[(turn()+uint64(i))%uint64(len(all)):][:1]
+}
+
 // phase is the first operation of a sweep that takes every stepth.
 func phase(step int) int {
 	if !short() || step < 2 {
