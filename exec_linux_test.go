@@ -51,7 +51,7 @@ func TestExecDiesAtEveryStage(t *testing.T) {
 	t.Parallel()
 	recorded := false
 	sure := func(stage string) bool { return stage == engine.StagePublish || stage == engine.StageRecord }
-	for _, stage := range testbed.Share(t, append([]string{"publish.next"}, stageNames()...), 3, sure) {
+	for _, stage := range testbed.Share(t, append([]string{"publish.next"}, stageNames()...), 6, sure) {
 		dir, base := execPlace(t)
 		s := openExec(t, dir, nil)
 		if _, err := s.Exec(t.Context(), command.Request{Argv: []string{"true"}, Views: base}); err != nil {

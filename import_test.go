@@ -261,14 +261,14 @@ func TestExportIsOneMoment(t *testing.T) {
 func TestExportStreams(t *testing.T) {
 	t.Parallel()
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	noErr(t, s.FillJournal(2000))
+	noErr(t, s.FillJournal(300))
 	pr, pw := io.Pipe()
 	go func() {
 		_, err := s.Admin().Export(background, admin.ExportRequest{W: pw})
 		pw.CloseWithError(err)
 	}()
 	other := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	equal(t, must(other.Admin().Import(background, admin.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}))(t).Imported, 2000)
+	equal(t, must(other.Admin().Import(background, admin.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}))(t).Imported, 300)
 	for name, w := range map[string]io.Writer{"broken": iotest.TruncateWriter(brokenWriter{errors.New("gone")}, 1<<20), "full": brokenWriter{syscall.ENOSPC}, "none": nil} {
 		_, err := s.Admin().Export(background, admin.ExportRequest{W: w})
 		want := map[string]rw.Detail{"broken": rw.ErrIO, "full": rw.ErrDiskFull, "none": rw.ErrInvalidArgument}[name]

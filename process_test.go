@@ -328,7 +328,7 @@ func TestKillNine(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+	for _, level := range inTurn(0, allLevels...) {
 		dir := workspace(t)
 		logged, answered := 0, 0
 		for round := range scale(70) {

@@ -884,11 +884,11 @@ func TestScratchSurvivesKill(t *testing.T) {
 	}
 	dir := workspace(t)
 	reported := -1
-	for round := range 3 {
+	for round := range 2 {
 		cmd, out := spawnTest(t, "TestScratchSurvivesKill", "RW_SCRATCH_DIR="+dir)
 		noErr(t, cmd.Start())
 		until(t, "the other process goes on", func() bool { return strings.Contains(strings.Join(out.lines(), "\n"), "done") })
-		time.Sleep(time.Duration(20+70*round) * time.Millisecond)
+		time.Sleep(time.Duration(20+60*round) * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()
 		last := -1

@@ -342,7 +342,7 @@ func TestSymlinkSwapRace(t *testing.T) {
 	done, fenced := 0, 0
 	rounds := scale(20_000)
 	if short() {
-		rounds = 600
+		rounds = 200
 	}
 	// On one slow core the two may run one after the other, so the rounds continue
 	// until both outcomes were seen.

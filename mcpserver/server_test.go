@@ -108,7 +108,7 @@ func TestAnyArguments(t *testing.T) {
 	for _, args := range []string{
 		`{}`, `null`, `[]`, `"x"`, `7`, `true`, `{"path":1}`, `{"path":null}`, `{"path":["a"]}`, `{"n":-1}`, `{"n":1e400}`, `{"x":{"y":{}}}`, `{"path":"\ud800"}`,
 		`{"path":"a","content":"x","mode":"create","expected_prev_sha256":"zz"}`, `{"after_seq":-1}`, `{"after_seq":18446744073709551616}`, `{"deep":1}`,
-		`{"path":"` + strings.Repeat("a", 5000) + `","content":"x"}`, `{"path":"x","content":"` + strings.Repeat("y", 1<<20) + `","mode":"overwrite","allow_shrink":true}`,
+		`{"path":"` + strings.Repeat("a", 5000) + `","content":"x"}`, `{"path":"x","content":"` + strings.Repeat("y", 64<<10) + `","mode":"overwrite","allow_shrink":true}`,
 	} {
 		for _, tool := range mcpserver.Table() {
 			doc, isError := reply(t, s, "rw_"+tool.Name, json.RawMessage(args))

@@ -137,7 +137,7 @@ func checkOwnWork(t *testing.T, s *Scanner, own *customRule, piece []byte) {
 // TestOwnPatternsWorkIsLinear: most of the expressions are also seeds of FuzzOwnLinear,
 // so a short run takes a part of them.
 func TestOwnPatternsWorkIsLinear(t *testing.T) {
-	for _, c := range testbed.Share(t, someCostly(len(costly)), 12, nil) {
+	for _, c := range testbed.Share(t, someCostly(len(costly)), 36, nil) {
 		s := ownScanner(t, c.expr)
 		checkOwnWork(t, s, &s.custom[0], []byte(c.piece))
 	}

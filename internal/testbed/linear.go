@@ -141,7 +141,7 @@ func numbered(piece string, i int) []byte {
 // "open … shut". The seeds that all targets share are added, in a short run only a part
 // of them.
 func FuzzLinear(f *testing.F, n int, perByte time.Duration, seeds []string, do func(text []byte) (steps int)) {
-	for _, seed := range Share(f, append(seeds, pieces...), 7, nil) {
+	for _, seed := range Share(f, append(seeds, pieces...), 17, nil) {
 		open, shut, _ := strings.Cut(seed, " … ")
 		f.Add(open, shut)
 	}
