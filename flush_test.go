@@ -408,7 +408,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "old", Content: []byte(old)}))(t)
 	calls := laneCalls(s)
 	maps.Copy(calls, laneVerbs(t, s))
-	for _, name := range testbed.Share(t, sortedKeys(calls), 6, nil) {
+	for _, name := range testbed.Share(t, sortedKeys(calls), 12, nil) {
 		row, whole := calls[name], int64(1)
 		for end := int64(1); ; end = max(end+1, end*2) {
 			before := snapshot(t, dir)

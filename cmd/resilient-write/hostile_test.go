@@ -206,7 +206,7 @@ func TestHostileArgumentsOverHTTP(t *testing.T) {
 	web.http.Timeout = hangLimit(size)
 	hostile, ordinary := connectHTTP(t, web, "hostile"), connectHTTP(t, web, "ordinary")
 	session := web.begin(identityToken)
-	for i, row := range hostileCalls(size) {
+	for i, row := range testbed.Share(t, hostileCalls(size), 3, nil) {
 		ctx, hangUp := context.WithTimeout(context.Background(), time.Duration(i%7)*5*time.Millisecond)
 		gone := make(chan struct{})
 		go func() {
