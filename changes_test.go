@@ -1019,7 +1019,7 @@ func TestAnotherConnectionIsNoOtherCall(t *testing.T) {
 	}
 }
 
-// TestSessionOfAContextIsCut: a name from the wire cannot break a row.
+// TestLabelsOfAContextAreCut: a name from the wire cannot break a row.
 func TestLabelsOfAContextAreCut(t *testing.T) {
 	s, _ := quick(t, nil)
 	for in, want := range map[string]string{
