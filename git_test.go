@@ -497,7 +497,7 @@ func TestGitConfigThatCannotBeRead(t *testing.T) {
 	s := open(t, dir, nil)
 	fails(s.SafeWrite(background, put("h/pre-commit", "x", rw.ModeCreate)))(t, rw.ErrIO)
 	fails(s.Scan(background, around.ScanRequest{}))(t, rw.ErrIO)
-	noErr(t, errors.Join(os.Remove(config), os.WriteFile(config, []byte("[core]\nhooksPath = h\n"), 0o644)))
+	noErr(t, errors.Join(os.Remove(config), os.WriteFile(config, []byte("[core]\nhooksPath = h\nexcludesFile = /dev/null\n"), 0o644)))
 	fails(s.SafeWrite(background, put("h/pre-commit", "x", rw.ModeCreate)))(t, rw.ErrProtectedPath)
 	noErr(t, do(put("a", "x", rw.ModeCreate))(s))
 	must(s.Scan(background, around.ScanRequest{}))(t)

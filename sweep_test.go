@@ -1985,6 +1985,15 @@ var readSweeps = []readSweep{
 		}
 		return names
 	}},
+	{name: "versions", before: func(t *testing.T, s *rw.Store) {
+		noErr(t, do(put("a.txt", longText, rw.ModeCreate), put("a.txt", otherText, rw.ModeOverwrite))(s))
+	}, run: func(s *rw.Store) error {
+		_, err := s.Admin().Content(background, admin.ContentRequest{Path: "a.txt", SHA256: digest(hash(longText)), Bytes: int64(len(longText)), Seq: 1})
+		if errors.Is(err, rw.ErrVersionNotKept) {
+			err = errors.New("a version that could not be read is called lost")
+		}
+		return err
+	}, look: func(t *testing.T, s *rw.Store) string { return "" }},
 	{name: "claims", before: func(t *testing.T, s *rw.Store) {
 		must(s.Claim(rw.WithCaller(background, "", "x"), []string{"a"}, time.Minute))(t)
 	}, run: func(s *rw.Store) error {

@@ -133,7 +133,7 @@ func ReadFile(dir fsx.Dir, name string, limit int64) ([]byte, error) {
 func ReadRegular(path string, limit int64) ([]byte, error) {
 	st, err := os.Stat(path) // a FIFO would block an open
 	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("no regular file")
+		err = &fsx.TypeError{Kind: fsx.Other}
 	}
 	if err != nil {
 		return nil, err

@@ -19,7 +19,9 @@ package fsx
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -296,4 +298,19 @@ func OpenPath(root Dir, path string) (dir Dir, done func(), err error) {
 		dir = next
 	}
 	return dir, func() { dir.Close() }, nil
+}
+
+// Nothing reports whether the error of a look at a path says that nothing is there for
+// this user. Others say nothing of what is there.
+func Nothing(err error) bool {
+	var kind *TypeError
+	if errors.As(err, &kind) {
+		return true
+	}
+	for _, none := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL} {
+		if errors.Is(err, none) {
+			return true
+		}
+	}
+	return false
 }

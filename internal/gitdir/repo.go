@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -145,12 +144,9 @@ func (r *Repository) look(name string) os.FileInfo {
 
 // failed notes an error, unless it says that there is no file for git.
 func (r *Repository) failed(err error) {
-	for _, none := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL} {
-		if errors.Is(err, none) {
-			return
-		}
+	if !fsx.Nothing(err) {
+		r.Err = cmp.Or(r.Err, err)
 	}
-	r.Err = cmp.Or(r.Err, err)
 }
 
 // text reads a regular file, at most limit bytes of it.

@@ -12,14 +12,19 @@ import (
 )
 
 // Kept reports whether the bytes of a version can be read; if not, erased reports whether
-// that is so because it, or the version that begins with it, was erased.
-func (s *Layer) Kept(v *Version) (kept, erased bool) {
+// that is so because it, or the version that begins with it, was erased. It fails if too
+// many files are open to find out.
+func (s *Layer) Kept(v *Version) (kept, erased bool, err error) {
 	r, _, err := s.VersionContent(v)
 	if err == nil {
 		r.Close()
+		return true, false, nil
+	}
+	if engine.IsShortage(err) {
+		return false, false, err
 	}
 	var e *fault.Fault
-	return err == nil, errors.As(err, &e) && e.Context["erased"] == true
+	return false, errors.As(err, &e) && e.Context["erased"] == true, nil
 }
 
 // VersionContent opens the bytes of a version: in history, in the file itself,
@@ -117,8 +122,11 @@ func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error)
 // bytes continued under the new name, and history may not have them.
 func (s *Layer) MovedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
 	rec, err := s.Log.Find(seq)
+	if errors.Is(err, journal.ErrNotFound) {
+		err = fault.New(fault.VersionNotKept)
+	}
 	if err != nil {
-		return nil, 0, fault.New(fault.VersionNotKept)
+		return nil, 0, err
 	}
 	for i := range rec.Muts {
 		if rec.Muts[i].From == path {

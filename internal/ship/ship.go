@@ -4,11 +4,14 @@
 package ship
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/changes"
@@ -56,17 +59,24 @@ func (b Bytes) Read(ctx context.Context, h *history.Layer, l *observe.Layer) ([]
 	if b.Size > maxContent {
 		return nil, fault.New(fault.TooLarge).With("bytes", b.Size).With("max_bytes", maxContent).Hintf("it has more than %d bytes", maxContent)
 	}
+	if b.SHA256 == engine.HashOf(nil) { // history holds no object for it
+		return []byte{}, nil
+	}
 	git := l.Git(ctx)
 	defer git.Close()
-	for _, place := range []func() io.ReadCloser{
-		func() io.ReadCloser { return l.Kept(b.SHA256, b.Size) },
-		func() io.ReadCloser { return b.object(h.Engine) },
-		func() io.ReadCloser { return l.StartOf(b.Path, b.Size) },
-		func() io.ReadCloser { return git.Open(b.Path, b.Git) },
-		func() io.ReadCloser { return b.later(h) },
+	var unread error // a place that may have the bytes
+	for _, place := range []func() (io.ReadCloser, error){
+		func() (io.ReadCloser, error) { return opened(h.OpenVersion(b.SHA256)) },
+		func() (io.ReadCloser, error) { return b.object(h.Engine) },
+		func() (io.ReadCloser, error) { return l.StartOf(b.Path, b.Size), nil },
+		func() (io.ReadCloser, error) { return git.Open(b.Path, b.Git), nil },
+		func() (io.ReadCloser, error) { return b.later(h) },
 	} {
-		src := place()
-		if src == nil {
+		src, err := place()
+		if engine.IsShortage(err) || errors.Is(err, syscall.EIO) {
+			unread = cmp.Or(unread, err)
+		}
+		if err != nil || src == nil {
 			continue
 		}
 		data, err := io.ReadAll(io.LimitReader(engine.NewStoppable(ctx, src), b.Size))
@@ -78,37 +88,41 @@ func (b Bytes) Read(ctx context.Context, h *history.Layer, l *observe.Layer) ([]
 			return data, nil
 		}
 	}
+	if unread != nil {
+		return nil, unread
+	}
 	return nil, h.NotKept(b.SHA256)
 }
 
+// opened is what Open returns, without a file if it fails.
+func opened(f fsx.File, err error) (io.ReadCloser, error) {
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
 // object opens an object of the state directory; nil for another path.
-func (b Bytes) object(e *engine.Engine) io.ReadCloser {
+func (b Bytes) object(e *engine.Engine) (io.ReadCloser, error) {
 	name, ok := strings.CutPrefix(b.Path, engine.StateDirName+"/")
 	if !ok || e.Disk.State == nil {
-		return nil
+		return nil, nil
 	}
 	t, err := e.LocateObject(name)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer t.Close()
-	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
-	if err != nil {
-		return nil
-	}
-	return f
+	return opened(t.Parent.Open(t.Name, fsx.Read, 0))
 }
 
 // later opens what a commit wrote if a later version begins with it.
-func (b Bytes) later(h *history.Layer) io.ReadCloser {
+func (b Bytes) later(h *history.Layer) (io.ReadCloser, error) {
 	if b.Seq == 0 {
-		return nil
+		return nil, nil
 	}
 	src, _, err := h.ContentAt(b.Path, b.Seq, b.Size)
-	if err != nil {
-		return nil
-	}
-	return src
+	return src, err
 }
 
 // perm returns the mode that a file gets. Another machine sets no set-id bits,

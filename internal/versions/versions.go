@@ -95,7 +95,9 @@ func List(h *history.Layer, path string, n int) (list []Listed, more bool, err e
 	for _, v := range all[:min(len(all), n)] {
 		x := Listed{Version: v, Available: true}
 		if v.M.SHA256 != "" {
-			x.Available, x.Erased = h.Kept(v)
+			if x.Available, x.Erased, err = h.Kept(v); err != nil {
+				return nil, false, err
+			}
 		}
 		x.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (h.History == nil || !h.History.Has(v.M.SHA256))
 		list = append(list, x)

@@ -3,16 +3,13 @@ package observe
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"hash/fnv"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -110,7 +107,7 @@ func patterns(name string) ([]byte, error) {
 
 // isNone reports whether an error says that there is no file for git.
 func isNone(err error) bool {
-	return engine.IsAbsent(err) || engine.IsOdd(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
+	return engine.IsOdd(err) || fsx.Nothing(err)
 }
 
 // place is what holds for the files of a directory.
