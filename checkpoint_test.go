@@ -424,10 +424,11 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 	}{{"json", json.RawMessage(`{"n": 1.50}`)}, {"markdown", jsonString("# Plan\n")}, {"yaml", json.RawMessage(`{"a":1}`)}, {"markdown", long}, {"json", long}} {
 		name := fmt.Sprint("c", i)
 		equal(t, as("one", name, one.format, one.data), "", name, ": first")
+		first := saved(t, s, name, string(one.data))
 		equal(t, as("two", name, "json", json.RawMessage("2")), call.WarnReplacedSession, name, ": the other session")
 		saved(t, s, name, "2")
 		kept := saved(t, s, name+".replaced", string(one.data))
-		expect(t, kept.Session == "one" && kept.Format == one.format && kept.TTL == "permanent" && kept.Chunked == (len(one.data) > 1<<20),
+		expect(t, kept.Session == "one" && kept.Format == one.format && kept.TTL == "permanent" && kept.UpdatedAt == first.UpdatedAt && kept.Chunked == (len(one.data) > 1<<20),
 			"%s: %.300s", name, fmt.Sprintf("%+v", kept))
 		equal(t, as("two", name, "json", json.RawMessage("3")), "", name, ": its own")
 		equal(t, as("one", name, "json", json.RawMessage("3")), "", name, ": equal data")
