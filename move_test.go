@@ -161,6 +161,21 @@ func TestMoveOfADirectoryTakesAllAlong(t *testing.T) {
 	check(t, stores[0], true)
 }
 
+// TestMoveOntoItself: a file that two paths lead to is not moved over itself.
+func TestMoveOntoItself(t *testing.T) {
+	s, dir := opened(t, nil)
+	write(t, s, "d/a.txt", "text", rw.ModeCreate)
+	if err := os.Symlink("d", filepath.Join(dir, "link")); err != nil {
+		t.Skip("links:", err)
+	}
+	for _, to := range []string{"d/a.txt", "link/a.txt"} {
+		_, err := s.Move(background, rw.MoveRequest{Path: "d/a.txt", To: to, Overwrite: true})
+		_, txErr := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "d/a.txt", To: to, Overwrite: true}}})
+		expect(t, errors.Is(err, rw.ErrInvalidArgument) && errors.Is(txErr, rw.ErrInvalidArgument), "%s: %v, %v", to, err, txErr)
+		fileIs(t, dir, "d/a.txt", "text")
+	}
+}
+
 // TestTxWriteWithoutContent: over the wire an operation without a required argument is
 // refused, and the file is unchanged.
 func TestTxWriteWithoutContent(t *testing.T) {
