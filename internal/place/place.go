@@ -22,6 +22,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -82,8 +83,9 @@ type Record struct {
 // Workspace is a root and the data by which it is recognized.
 type Workspace struct {
 	Record
-	stray       bool // a worktree with a store that git does not confirm
-	self, owner int  // the user ids of this process and of the root's owner; negative if there are none
+	err         error // why it is not known whether there is a store in one of the places
+	stray       bool  // a worktree with a store that git does not confirm
+	self, owner int   // the user ids of this process and of the root's owner; negative if there are none
 }
 
 // Look describes the workspace root, which is absolute and without links.
@@ -126,11 +128,19 @@ func (w *Workspace) Of(kind Kind) Place {
 // Found lists the stores that the workspace has, the one to use first.
 func (w *Workspace) Found() (list []Place) {
 	for _, kind := range []Kind{Tree, Git, XDG} {
-		if p := w.Of(kind); p.Path != "" && p.admin == "" && p.exists() {
+		if p := w.Of(kind); p.Path != "" && p.admin == "" && w.exists(p) {
 			list = append(list, p)
 		}
 	}
 	return list
+}
+
+// failed notes an error of the system, unless it says that nothing is there for this user.
+func (w *Workspace) failed(err error) {
+	var no syscall.Errno
+	if errors.As(err, &no) && !fsx.Nothing(err) && w.err == nil {
+		w.err = err
+	}
 }
 
 // At returns the state directory of a workspace; if there is none, the one that it
@@ -159,8 +169,9 @@ func Has(root string) bool {
 // exists reports whether there is a store. In the workspace, where any program may have
 // created a directory of that name, it must contain a part of a store. Anything but a
 // directory counts, so that it is refused rather than ignored.
-func (p Place) exists() bool {
+func (w *Workspace) exists(p Place) bool {
 	st, err := os.Lstat(p.Path)
+	w.failed(err)
 	if err != nil || !st.IsDir() {
 		return err == nil
 	}
@@ -193,6 +204,7 @@ func (w *Workspace) git() Place {
 	dot := filepath.Join(top, ".git")
 	st, err := os.Lstat(dot)
 	if top == "" || err != nil {
+		w.failed(err)
 		return Place{}
 	}
 	return w.gitAt(top, dot, st)
@@ -204,8 +216,8 @@ func (w *Workspace) gitAt(top, dot string, st fs.FileInfo) Place {
 	case st.IsDir():
 		common = dot
 	case st.Mode().IsRegular():
-		if common, admin = led(top, dot); common == "" {
-			id := readSmall(filepath.Join(real(gitdir.Pointed(readSmall(dot), top)), app))
+		if common, admin = w.led(top, dot); common == "" {
+			id := w.small(filepath.Join(real(gitdir.Pointed(w.small(dot), top)), app))
 			w.stray = worktreeID.MatchString(id)
 		}
 	}
@@ -220,7 +232,7 @@ func (w *Workspace) gitAt(top, dot string, st fs.FileInfo) Place {
 	}
 	id := mainTree
 	if admin != "" {
-		if id = readSmall(filepath.Join(admin, app)); !worktreeID.MatchString(id) {
+		if id = w.small(filepath.Join(admin, app)); !worktreeID.MatchString(id) {
 			p.admin, id = admin, "" // it is made with the store
 		}
 	}
@@ -230,12 +242,12 @@ func (w *Workspace) gitAt(top, dot string, st fs.FileInfo) Place {
 
 // led follows a .git file to the common git directory; admin is the worktree's
 // own part of it.
-func led(top, dot string) (common, admin string) {
-	admin = real(gitdir.Pointed(readSmall(dot), top))
+func (w *Workspace) led(top, dot string) (common, admin string) {
+	admin = real(gitdir.Pointed(w.small(dot), top))
 	if admin == "" {
 		return "", ""
 	}
-	to := readSmall(filepath.Join(admin, gitdir.Common))
+	to := w.small(filepath.Join(admin, gitdir.Common))
 	if to == "" { // a submodule
 		if relpath.Contains(top, admin) || real(gitdir.WorkTree(admin)) != top {
 			return "", ""
@@ -243,7 +255,7 @@ func led(top, dot string) (common, admin string) {
 		return admin, ""
 	}
 	common = real(under(admin, to))
-	back := under(admin, readSmall(filepath.Join(admin, "gitdir")))
+	back := under(admin, w.small(filepath.Join(admin, "gitdir")))
 	if common == "" || relpath.Contains(top, common) || filepath.Join(common, "worktrees", filepath.Base(admin)) != admin || real(back) != dot {
 		return "", ""
 	}
@@ -272,8 +284,8 @@ func Worktrees(root string) (list []string) {
 	entries, _ := os.ReadDir(filepath.Join(p.base, "worktrees"))
 	for _, e := range entries {
 		admin := filepath.Join(p.base, "worktrees", e.Name())
-		dot := real(under(admin, readSmall(filepath.Join(admin, "gitdir"))))
-		if common, _ := led(filepath.Dir(dot), dot); dot != "" && common == p.base {
+		dot := real(under(admin, w.small(filepath.Join(admin, "gitdir"))))
+		if common, _ := w.led(filepath.Dir(dot), dot); dot != "" && common == p.base {
 			add(filepath.Dir(dot))
 		}
 	}
@@ -284,14 +296,17 @@ func Worktrees(root string) (list []string) {
 func (w *Workspace) mayUse(dir string) bool {
 	d, err := openRoot(dir)
 	if err != nil {
+		w.failed(err)
 		return false
 	}
 	defer d.Close()
 	is, err := gitdir.Is(d)
 	if err != nil || !is {
+		w.failed(err)
 		return false
 	}
 	st, err := d.Stat()
+	w.failed(err)
 	return err == nil && w.ours(st.UID)
 }
 
@@ -309,9 +324,11 @@ func (w *Workspace) xdg() Place {
 			p.Path += fmt.Sprint("-", i)
 		}
 		if _, err := os.Lstat(p.Path); err != nil {
+			w.failed(err)
 			return p
 		}
 		r, err := ReadRecord(p.Path)
+		w.failed(err)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && r.Inode == w.Inode && r.Born == w.Born {
 			return p
 		}
@@ -357,7 +374,11 @@ func OpenDir(dir string) (o Opened, err error) {
 // the first place that is on a local file system and can be written, unless
 // only readers ask.
 func (w *Workspace) Open(readOnly bool) (Opened, error) {
-	if found := w.Found(); len(found) > 0 {
+	found := w.Found()
+	if w.err != nil { // no store is begun, or used, in place of one that may be there
+		return Opened{}, w.err
+	}
+	if len(found) > 0 {
 		o, err := w.OpenAt(found[0], false)
 		o.Found = true
 		if len(found) > 1 {
@@ -584,14 +605,18 @@ func digest(text string) string {
 
 // readSmall returns the text of a small regular file without the final line end, or ""
 // if there is none.
-func readSmall(name string) string {
+func readSmall(name string) string { return new(Workspace).small(name) }
+
+// small is readSmall that notes why it is not known whether there is one.
+func (w *Workspace) small(name string) string {
+	var data []byte
 	dir, err := openRoot(filepath.Dir(name))
-	if err != nil {
-		return ""
+	if err == nil {
+		defer dir.Close()
+		data, err = durable.ReadFile(dir, filepath.Base(name), limit)
 	}
-	defer dir.Close()
-	data, err := durable.ReadFile(dir, filepath.Base(name), limit)
 	if err != nil {
+		w.failed(err)
 		return ""
 	}
 	return strings.TrimRight(string(data), "\r\n")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -104,6 +105,39 @@ func TestOrder(t *testing.T) {
 	g.file("plain/a.file", "")
 	o = g.open(g.mkdir("none"))
 	testbed.Expect(t, o.Kind == place.Tree && slices.Equal(o.Notes, []string{place.WarnInTree}), "%+v", o)
+}
+
+// TestNoSecondStore: whichever directories cannot be opened, because too many are open, a
+// workspace that has a store is not opened, or with that one.
+func TestNoSecondStore(t *testing.T) {
+	g := newGround(t)
+	repo := g.repo("repo")
+	linked := filepath.Join(g.dir, "linked")
+	git(t, repo, "worktree", "add", "-q", linked)
+	for _, root := range []string{repo, linked, g.mkdir("plain")} {
+		want := g.open(root).Path
+		for i, more := 0, true; more; i++ {
+			more = false
+			for last := i; last < i+8; last++ {
+				n, open := -1, *place.OpenRoot
+				*place.OpenRoot = func(path string) (fsx.Dir, error) {
+					if n++; n >= i && n <= last {
+						more = true
+						return nil, &os.PathError{Op: "open", Path: path, Err: syscall.EMFILE}
+					}
+					return open(path)
+				}
+				if w, err := place.Look(root); err == nil {
+					o, err := w.Open(false)
+					testbed.Expect(t, err != nil || o.Path == want, "%s, %d to %d: %s, want %s", root, i, last, o.Path, want)
+					if err == nil && o.Parent != nil {
+						o.Parent.Close()
+					}
+				}
+				*place.OpenRoot = open
+			}
+		}
+	}
 }
 
 // TestRootIsRecognized by what is stored with it: moved, it keeps its store;
