@@ -176,7 +176,6 @@ type Acknowledgment struct {
 func (l *Layer) NewAcknowledgment(c *engine.Commit, d Doc, name string) (*Acknowledgment, error) {
 	a := &Acknowledgment{l: l, c: c, doc: d, name: name}
 	m := engine.NewObject(Dir+"/"+ReadName, KindRead, engine.OpOverwrite)
-	m.Hold(nil)
 	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", d.Real, d.SHA256, name}, "\x00")))
 	c.Muts, c.ExtraLocks, c.Plan = []*engine.Mutation{m}, []string{Lock}, a.plan
 	_, err := l.PartNames(Dir) // there must be no other entry in its place
