@@ -174,7 +174,10 @@ func TestLinksHaveVersions(t *testing.T) {
 	}
 	diff := must(s.SnapshotDiff(background, around.SnapshotDiffRequest{From: snap.ID}))(t)
 	expect(t, len(diff.Files) == 1 && diff.Files[0].Change == "changed" && diff.Files[0].Link, "%+v", diff)
-	must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID}))(t)
+	back := rw.SnapshotRestoreRequest{ID: snap.ID}
+	fails(s.SnapshotRestore(background, back))(t, rw.ErrChangedOutside, "over changes of a person")
+	back.Force = true
+	must(s.SnapshotRestore(background, back))(t)
 	got := entries(t, dir)["cur"]
 	expect(t, strings.HasSuffix(got, " file\n"), "the snapshot has %q", got)
 	testbed.Holds(t, outside, "outside", "outside")
