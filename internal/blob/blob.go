@@ -18,7 +18,6 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -469,7 +468,7 @@ func (s *Store) Each(fn func(name string, st fsx.Stat, ok bool) error) error {
 	}
 	for _, p := range prefixes {
 		d, done, err := s.named(p, false)
-		if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+		if fsx.NotDir(err) {
 			if err := fn(p, fsx.Stat{}, false); err != nil {
 				return err
 			}

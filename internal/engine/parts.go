@@ -1,12 +1,10 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
-	"syscall"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -24,7 +22,7 @@ func (s *Engine) StatePart(path string) (fsx.Dir, error) {
 	switch {
 	case IsAbsent(err):
 		return nil, nil
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+	case fsx.NotDir(err):
 		return nil, fault.New(fault.BadStateDir).With("part", path)
 	}
 	return dir, err

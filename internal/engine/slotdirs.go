@@ -238,7 +238,7 @@ func orTaken(d *slotDir, err error) error {
 		return nil
 	case err == nil: // the directory is on another file system by now
 		return fault.New(fault.ChangedDuringWrite)
-	case errors.Is(err, errNotOurs), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+	case errors.Is(err, errNotOurs), fsx.NotDir(err):
 		return fault.New(fault.BadStateDir).Because(err).With("part", relpath.SlotsPrefix+"*").
 			Hintf("what is called %s* at the top of the file system of this file is no directory of this user alone; check its content, then remove it", relpath.SlotsPrefix)
 	}

@@ -34,7 +34,7 @@ var ErrUnsupported = errors.New("operation not supported by this file system")
 // keeps pointing at the same directory when that is renamed.
 type Dir interface {
 	// OpenDir opens the directory name. A symlink or another kind of file is
-	// an error (ENOTDIR or ELOOP).
+	// an error ([NotDir]).
 	OpenDir(name string) (Dir, error)
 
 	// Open opens the regular file name. It never blocks on a FIFO or device: the file
@@ -299,6 +299,9 @@ func OpenPath(root Dir, path string) (dir Dir, done func(), err error) {
 	}
 	return dir, func() { dir.Close() }, nil
 }
+
+// NotDir reports whether the error of opening a directory says that it is something else.
+func NotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) }
 
 // Nothing reports whether the error of a look at a path says that nothing is there for
 // this user. Others say nothing of what is there.

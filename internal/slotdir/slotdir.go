@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -122,7 +121,7 @@ func remove(root fsx.Dir, path string) error {
 // unlessGone returns err, unless it reports that the object does not exist or is not a
 // directory.
 func unlessGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+	if errors.Is(err, fs.ErrNotExist) || fsx.NotDir(err) {
 		return nil
 	}
 	return err

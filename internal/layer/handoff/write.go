@@ -3,13 +3,11 @@ package handoff
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"path"
 	"sort"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -313,7 +311,7 @@ func (w *globWalk) visit(d *tree.Dir[struct{}]) error {
 func (w *globWalk) failed(_ string, _ struct{}, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.ELOOP) {
+	if !fsx.NotDir(err) {
 		w.err = cmp.Or(w.err, err)
 	}
 }

@@ -3,11 +3,9 @@ package observe
 import (
 	"cmp"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -218,7 +216,7 @@ func (l *looker) still(c *change) bool {
 		l.dir, l.done, l.err = fsx.OpenPath(l.root, c.dir)
 	}
 	if l.dir == nil {
-		return c.now == nil && (engine.IsAbsent(l.err) || errors.Is(l.err, syscall.ENOTDIR) || errors.Is(l.err, syscall.ELOOP))
+		return c.now == nil && (engine.IsAbsent(l.err) || fsx.NotDir(l.err))
 	}
 	st, err := l.dir.Lstat(c.name())
 	if err != nil || !recorded(st.Kind) {
