@@ -2030,11 +2030,11 @@ func TestReadSweep(t *testing.T) {
 		for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.EIO} {
 			t.Run(fmt.Sprint(c.name, "/", errno), func(t *testing.T) {
 				t.Parallel()
-				fs, s := c.prepare(t)
+				_, s := c.prepare(t)
 				noErr(t, errors.Join(c.run(s), c.run(s)))
 				want := c.look(t, s)
 				for i := 0; ; i++ {
-					fs, s = c.prepare(t)
+					fs, s := c.prepare(t)
 					hit, _ := failingRead(t, fs, i, errno, func() error { return c.run(s) })
 					err := c.run(s)
 					if errors.Is(err, rw.ErrStorePoisoned) { // it could not flush
