@@ -609,14 +609,14 @@ func (s *Engine) emptyAll(all []*finisher) error {
 }
 
 // flushReplaced makes the files that the slots have received durable, all at once,
-// where it is not known what wrote them. They are versions soon. Where that fails, each
+// since it is not known what wrote them. They are versions soon. Where that fails, each
 // is flushed by itself.
 func (s *Engine) flushReplaced(all []*finisher) {
 	var parts []*recovered
 	var files []fsx.File
 	for _, f := range all {
 		for _, p := range f.parts {
-			if p.openReplaced() && !p.flushed {
+			if p.openReplaced() {
 				parts, files = append(parts, p), append(files, p.replaced)
 			}
 		}

@@ -519,8 +519,7 @@ func (p *recovered) empty() (mark bool, err error) {
 	return held == publish.Staged || p.ch.Linked, nil
 }
 
-// openReplaced opens what the slot received from the workspace, if it did. If it is the
-// file of the row, and nothing was written to it since, the dead writer has flushed it.
+// openReplaced opens what the slot received from the workspace, if it did.
 func (p *recovered) openReplaced() bool {
 	if p.ch == nil || p.left || p.m.Class != "" {
 		return false
@@ -531,12 +530,8 @@ func (p *recovered) openReplaced() bool {
 	}
 	if p.replaced, err = p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0); err != nil { // a symbolic link was flushed with its name
 		p.replaced = nil
-		return false
 	}
-	now, err := p.replaced.Stat()
-	was := beforeOf(p.m).Stat
-	p.flushed = err == nil && p.f.rec.Level != string(SyncOff) && now.Ino == was.Ino && now.Size == was.Size && now.Mtime == was.Mtime
-	return true
+	return err == nil
 }
 
 // keepsOld reports whether what another file of the slot is kept. What an
