@@ -535,9 +535,6 @@ func (c *checker) checkpoints() error {
 		if engine.IsAbsent(err) {
 			continue
 		}
-		if err == nil {
-			err = saved.Unread
-		}
 		if err != nil {
 			return err
 		}

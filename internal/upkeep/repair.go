@@ -396,9 +396,6 @@ func (p *repairing) checkpoint(ctx context.Context, q admin.CheckProblem) error 
 		c.ExtraLocks = []string{engine.PathLock(checkpoint.Path(name))}
 		c.Plan = func(context.Context) error {
 			old, err := p.Checkpoints.Read(name, true)
-			if err == nil {
-				err = old.Unread
-			}
 			if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
 				return c.Choose()
 			}

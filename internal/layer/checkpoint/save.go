@@ -113,9 +113,6 @@ func wellFormed(ctx context.Context, format string, text []byte) *fault.Fault {
 // plan reads the checkpoint stored under that name.
 func (p *Save) plan(context.Context) error {
 	old, err := p.l.Read(p.Name, true)
-	if err == nil {
-		err = old.Unread
-	}
 	if err != nil && !engine.IsAbsent(err) {
 		return err
 	}
@@ -153,9 +150,6 @@ func (p *Save) plan(context.Context) error {
 func (p *Save) keep() ([]*engine.Mutation, error) {
 	name := KeptName(p.Name)
 	before, err := p.l.Read(name, true)
-	if err == nil {
-		err = before.Unread
-	}
 	if err != nil && !engine.IsAbsent(err) {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (c *Stored) Expired(now time.Time) bool {
 }
 
 // Read reads one checkpoint and its data. Damage is not an error; a missing checkpoint
-// is fs.ErrNotExist. Its blobs are listed only on request, or when the document is
+// is fs.ErrNotExist. One that cannot be read is returned with its error. Its blobs are listed only on request, or when the document is
 // missing or damaged.
 func (s *Layer) Read(name string, blobs bool) (*Stored, error) {
 	dir, err := s.StatePart(Dir)
@@ -126,17 +126,18 @@ func (s *Layer) Read(name string, blobs bool) (*Stored, error) {
 	if !c.file && len(c.Blobs) > 0 {
 		c.Corrupt, err = "its document is missing", nil
 	}
-	return c, err
+	return c, cmp.Or(err, c.Unread)
 }
 
-// each reads checkpoints. Those that were removed meanwhile are left out.
+// each reads checkpoints, also those that cannot be read. Those that were removed
+// meanwhile are left out.
 func (s *Layer) each(names []string, blobs bool, fn func(name string, c *Stored) error) error {
 	for _, name := range names {
 		c, err := s.Read(name, blobs)
 		if engine.IsAbsent(err) {
 			continue
 		}
-		if err == nil {
+		if err == nil || c != nil && c.Unread != nil {
 			err = fn(name, c)
 		}
 		if err != nil {
@@ -154,9 +155,6 @@ func (s *Layer) Get(name string) (*Stored, error) {
 	c, err := s.Read(name, false)
 	if engine.IsAbsent(err) || err == nil && c.OtherName(name) {
 		return nil, fault.New(fault.CheckpointNotFound).With("name", name)
-	}
-	if err == nil {
-		err = c.Unread
 	}
 	if err == nil && c.Corrupt != "" {
 		err = fault.New(fault.HashDriftOnRead).With("name", name).With("problem", c.Corrupt).
