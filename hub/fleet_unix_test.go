@@ -435,3 +435,31 @@ func takeover(t *testing.T, w *wire, at int, p *process, r *record, round int) *
 	p.kill()
 	return b
 }
+
+// TestShipWithoutDescriptors: contents that cannot be read for a moment are not shipped as
+// lost.
+func TestShipWithoutDescriptors(t *testing.T) {
+	f := newFrail()
+	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "w"))
+	m.write("a.txt", "one")
+	m.write("a.txt", "two")
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	m.save = func(st *state) error { // the bounds; the contents follow
+		err := st.save(m.Store)
+		return errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: old.Max}))
+	}
+	out, err := m.Ship(t.Context())
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, rw.ErrTooManyFiles) {
+		t.Fatalf("%v %+v", err, out)
+	}
+	f.revive(m)
+	if out := m.ship(); out.Contents != 2 {
+		t.Fatalf("%+v", out)
+	}
+}

@@ -509,7 +509,7 @@ func (s *Shipper) content(ctx context.Context, w wanted) (data []byte, why *With
 	switch {
 	case errors.Is(err, rw.ErrTooLarge):
 		return nil, &Withheld{Path: w.path, SHA256: w.sha, Reason: "too_large"}, nil
-	case errors.Is(err, rw.ErrCanceled) || errors.Is(err, rw.ErrStoreClosed) || ctx.Err() != nil:
+	case err != nil && !errors.Is(err, rw.ErrVersionNotKept):
 		return nil, nil, err
 	case err != nil:
 		if data, err = s.old.content(ctx, w.sha); data == nil || err != nil {

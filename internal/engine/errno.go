@@ -179,11 +179,15 @@ func (s *Engine) VerbFault(op string, err error) *fault.Fault {
 func IsShortage(err error) bool { return err != nil && classify(err).Code == fault.TooManyFiles }
 
 // IsOdd reports whether an error of reading a file says that what has its name cannot be
-// ours: it is no file, or too long. Other errors say nothing of the file, which may be whole.
+// ours: it is no file, or too long.
 func IsOdd(err error) bool {
 	var kind *fsx.TypeError
 	return errors.As(err, &kind) || errors.Is(err, durable.ErrTooLong)
 }
+
+// IsUnread reports whether an error of reading a file says nothing of the file, which may
+// be whole: the file is neither absent nor odd.
+func IsUnread(err error) bool { return err != nil && !IsAbsent(err) && !IsOdd(err) }
 
 func IsAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 func IsExist(err error) bool  { return errors.Is(err, fs.ErrExist) }

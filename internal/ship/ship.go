@@ -73,7 +73,8 @@ func (b Bytes) Read(ctx context.Context, h *history.Layer, l *observe.Layer) ([]
 		func() (io.ReadCloser, error) { return b.later(h) },
 	} {
 		src, err := place()
-		if engine.IsShortage(err) || errors.Is(err, syscall.EIO) {
+		var n syscall.Errno
+		if engine.IsUnread(err) && errors.As(err, &n) {
 			unread = cmp.Or(unread, err)
 		}
 		if err != nil || src == nil {

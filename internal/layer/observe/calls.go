@@ -168,7 +168,7 @@ const (
 // as absent.
 func (l *Layer) Calls() (w Watched, err error) {
 	data, err := l.ReadPart(Dir, callsFile, maxCalls)
-	if err != nil && !engine.IsAbsent(err) && !engine.IsOdd(err) {
+	if engine.IsUnread(err) {
 		return w, err
 	}
 	if err == nil && json.Unmarshal(data, &w) != nil {

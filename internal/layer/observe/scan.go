@@ -180,7 +180,7 @@ func (l *Layer) DiskLow() bool {
 // do not exist, is ignored.
 func (s *scan) load(dir fsx.Dir) error {
 	data, err := durable.ReadFile(dir, indexFile, MaxIndex)
-	if err != nil && !engine.IsAbsent(err) && !engine.IsOdd(err) {
+	if engine.IsUnread(err) {
 		return err
 	}
 	if err == nil {

@@ -166,7 +166,7 @@ func listSnapshots(dir fsx.Dir) (list []Snapshot, err error) {
 		}
 		var snap Snapshot
 		data, err := durable.ReadFile(dir, name, snapshotMeta)
-		if err != nil && !engine.IsAbsent(err) && !engine.IsOdd(err) {
+		if engine.IsUnread(err) {
 			return nil, err
 		}
 		if err == nil && json.Unmarshal(data, &snap) == nil && snap.ID == id {
