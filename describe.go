@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"context"
+	"errors"
 
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/edit"
@@ -142,11 +143,12 @@ func (s *Store) describe(ctx context.Context) (DescribeResult, error) {
 		out.Transactions = append(out.Transactions, h.TxID)
 	}
 	out.HeadSeq = s.headSeq()
-	if out.Hub = ship.Facts(s.engine); out.Hub != nil {
+	hub, herr := ship.Facts(s.engine)
+	if out.Hub = hub; hub != nil {
 		out.Hub.Task, out.Hub.LostTask = gate.Label(s.gate.SafeText(out.Hub.Task)), gate.Label(s.gate.SafeText(out.Hub.LostTask))
 		out.Hub.Waiting = out.HeadSeq - min(out.Hub.Seq, out.HeadSeq)
 	}
-	return out, err
+	return out, errors.Join(err, herr)
 }
 
 // policyProblem returns what is wrong with the policy file, nil when it is valid.

@@ -179,14 +179,15 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 		{"max_versions: 3", "", 3},
 		{"max_versions: 3", `{"seq":0}`, 299},
 		{"max_versions: 3", `{"seq":290}`, 11},
+		{"max_versions: 3", `{"seq":290`, 299},
 		{"max_versions: 3, max_bytes: 64KiB", `{"seq":0}`, 70},
 	} {
 		dir := workspace(t)
-		os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
+		os.MkdirAll(filepath.Join(dir, rw.StateDirName, "hub"), 0o700)
 		os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: {"+c.policy+"}\n"), 0o600)
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 		if c.state != "" {
-			noErr(t, s.Admin().SetShipState([]byte(c.state)))
+			noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "hub", "ship.json"), []byte(c.state), 0o600))
 		}
 		for i := range 300 {
 			write(t, s, "a.txt", fmt.Sprintf("%04d %s", i, strings.Repeat("x", 1000)), rw.ModeOverwrite)
@@ -198,9 +199,10 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 }
 
 // TestDescribeShowsTheHub: how far the hub lags, from the file that the shipper writes;
-// a damaged or missing file is not an error.
+// a damaged or missing file is not an error, and by a damaged one nothing is shipped.
 func TestDescribeShowsTheHub(t *testing.T) {
-	s := open(t, workspace(t), nil)
+	dir := workspace(t)
+	s := open(t, dir, nil)
 	for range 3 {
 		write(t, s, "a.txt", "text\n", rw.ModeAppend)
 	}
@@ -210,6 +212,12 @@ func TestDescribeShowsTheHub(t *testing.T) {
 	}
 	h := hub()
 	expect(t, h == nil, "nothing is shipped, and %+v", h)
+	noErr(t, s.Admin().SetShipState([]byte(`{}`)))
+	file := filepath.Join(dir, rw.StateDirName, "hub", "ship.json")
+	noErr(t, os.WriteFile(file, []byte(`{"seq":1`), 0o600))
+	h = hub()
+	expect(t, h != nil && *h == (admin.HubFacts{Waiting: 3, Forked: true}), "%+v", h)
+	noErr(t, os.Remove(file))
 	token := "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
 	for state, want := range map[string]admin.HubFacts{
 		`{"seq":1,"task":"t","waiting":7}`:                      {Seq: 1, Waiting: 2, Task: "t"},

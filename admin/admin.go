@@ -457,7 +457,7 @@ type HubFacts struct {
 	Task    string `json:"task,omitempty"` // The task that the store works on.
 	// A task of this store that another machine works on now.
 	LostTask string `json:"lost_task,omitempty"`
-	// True when the hub has another log under the name of this store; nothing is
-	// shipped until the operator repairs that.
+	// True when the hub has another log under the name of this store, or the
+	// shipper's state is damaged; nothing is shipped until the operator repairs that.
 	Forked bool `json:"forked,omitempty"`
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -24,11 +25,13 @@ func (s *Shipper) Follow(ctx context.Context, every time.Duration, publish *Publ
 		waiting, err := s.Waiting(ctx)
 		idle := s.clock().Sub(last)
 		renew := publish != nil && idle >= s.until().Sub(s.clock())/3
-		if err == nil && due(waiting, idle, every, last.IsZero(), renew, tried) {
+		if due(waiting, idle, every, last.IsZero(), renew, cmp.Or(err, tried)) {
 			var out Shipped
-			if publish != nil {
+			switch {
+			case err != nil: // the store cannot be read
+			case publish != nil:
 				out, err = s.Publish(ctx, *publish)
-			} else {
+			default:
 				out, err = s.Ship(ctx)
 			}
 			last, tried = s.clock(), err

@@ -2,12 +2,15 @@ package hub
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
@@ -286,4 +289,50 @@ func TestRequests(t *testing.T) {
 	if n := h.requests - before; n > 20 {
 		t.Fatalf("%d requests", n)
 	}
+}
+
+// TestDamagedState: a store that cannot read what it has shipped ships nothing, and keeps its
+// identity: its next erasure must reach the log that the hub has. Restart gives it another
+// one.
+func TestDamagedState(t *testing.T) {
+	f := newFrail()
+	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+	m.write("a.txt", "one")
+	store := m.ship().Store
+	file, had := m.root+".state/hub/ship.json", maps.Clone(f.data)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write("a.txt", "two")
+	for _, bad := range []string{"", "{}", string(good[:len(good)/2])} {
+		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Ship(t.Context()); !IsCode(err, Damaged) || !maps.EqualFunc(f.data, had, bytes.Equal) {
+			t.Fatalf("%q: %v", bad, err)
+		}
+		if _, err := m.Publish(t.Context(), PublishRequest{Task: "t", Root: m.root}); !IsCode(err, Damaged) {
+			t.Fatalf("%q: %v", bad, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = nil
+	m.Follow(ctx, time.Millisecond, nil, func(_ Shipped, e error) { err = e; cancel() })
+	if !IsCode(err, Damaged) {
+		t.Fatalf("Follow reports %v", err)
+	}
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m.ship().Store != store {
+		t.Fatal("another identity")
+	}
+	m.sound(store)
+	os.WriteFile(file, nil, 0o600)
+	if err := m.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.sound(m.ship().Store)
 }

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"encoding/json"
+	"errors"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -44,15 +45,20 @@ type span struct {
 	Last  uint64 `json:"last"`
 }
 
-// loadState reads the state. A store without one gets an identity.
+// loadState reads the state. A store without one gets an identity; one whose state is
+// damaged keeps its own, and ships nothing.
 func loadState(s *rw.Store) (*state, error) {
 	data, err := s.Admin().ShipState()
 	if err != nil {
 		return nil, err
 	}
-	st := &state{}
-	if data == nil || json.Unmarshal(data, st) != nil || st.Store == "" {
+	if data == nil {
 		return &state{Store: newID(), Incarnation: newID()}, nil
+	}
+	st := &state{}
+	if json.Unmarshal(data, st) != nil || st.Store == "" || st.Incarnation == "" {
+		return nil, &Error{Code: Damaged, Err: errors.New("hub/ship.json of the state directory, which says what of this store is in the hub, is damaged"),
+			Hint: "put it back from a backup of this machine; without one, run resilient-write hub ship --restart: the store becomes another one in the hub, and its log there remains"}
 	}
 	return st, nil
 }

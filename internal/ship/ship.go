@@ -183,22 +183,24 @@ func dirs(from *observe.Index, to map[string]uint32) (list []journal.Mutation) {
 }
 
 // Facts returns the part of a shipper's state that the store itself uses; nil if
-// nothing is shipped.
-func Facts(e *engine.Engine) *admin.HubFacts {
+// nothing is shipped. If it is damaged, nothing counts as shipped.
+func Facts(e *engine.Engine) (*admin.HubFacts, error) {
 	data, err := State(e)
-	facts := &admin.HubFacts{}
-	if err != nil || data == nil || json.Unmarshal(data, facts) != nil {
-		return nil
+	if engine.IsUnread(err) || err == nil && data == nil {
+		return nil, err
 	}
-	return facts
+	facts := &admin.HubFacts{}
+	if err != nil || json.Unmarshal(data, facts) != nil {
+		return &admin.HubFacts{Forked: true}, nil
+	}
+	return facts, nil
 }
 
 // Shipped returns the newest row for which pruning need not keep versions; false
 // if nothing is shipped.
 func Shipped(e *engine.Engine) (seq uint64, ok bool, err error) {
-	data, err := State(e)
-	var facts admin.HubFacts
-	if err != nil || data == nil || json.Unmarshal(data, &facts) != nil {
+	facts, err := Facts(e)
+	if facts == nil {
 		return 0, false, err
 	}
 	return facts.Seq, true, nil

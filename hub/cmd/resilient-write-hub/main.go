@@ -269,10 +269,7 @@ func (a *app) status() *cobra.Command {
 					}
 					return err
 				})
-				if err != nil {
-					return err
-				}
-				return errors.Join(a.reply(out, func() { a.showStatus(out) }), damaged(out.Problems))
+				return errors.Join(a.reply(out, func() { a.showStatus(out) }), damaged(out.Problems), err)
 			})
 		},
 	}
