@@ -100,12 +100,15 @@ const (
 var besideText = strings.Repeat("a line of the other process\n", 60)
 
 // The state of some attacks is on a file system of its own, so that their slots are
-// in a directory of the workspace.
+// in a directory of the workspace. The content of others is in its slot before it is hashed.
 func init() {
 	for _, x := range attacks {
 		switch x.name {
 		case "create", "replace", "delete", "move over", "tx":
 			x.name, x.sim.Mount = x.name+", the state elsewhere", true
+			attacks = append(attacks, x)
+		case "create deep", "replace below":
+			x.name, x.sim.AheadFrom = x.name+", written ahead", 1
 			attacks = append(attacks, x)
 		}
 	}

@@ -103,6 +103,7 @@ func (s *Store) prepare(ctx context.Context, f func(context.Context) error) erro
 // commit runs the stages. It is the only path by which bytes reach the workspace.
 func (s *Store) commit(ctx context.Context, c *commit) error {
 	if c.bad != nil {
+		defer c.Release()
 		return c.Failed(c.bad)
 	}
 	ctx, account, end := progress.Begin(ctx)

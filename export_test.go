@@ -31,6 +31,7 @@ type Sim struct {
 	Manual  bool // leave background settling undone
 	// AppendFrom is the size from which a file is appended to in place; 0: the default.
 	AppendFrom int64
+	AheadFrom  int           // bytes from which content is written to a slot before it is hashed
 	Slots      int           // that are made together; 0: 2
 	LockWait   time.Duration // for the lock of the journal
 	Many       int           // files from which a commit holds few of them open
@@ -67,7 +68,7 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
 		User:   func() int { return sim.User },
-		InTurn: !sim.Beside, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: cmp.Or(sim.Slots, 2), State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
+		InTurn: !sim.Beside, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: cmp.Or(sim.Slots, 2), State: sim.State, AppendFrom: sim.AppendFrom, AheadFrom: sim.AheadFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
 	})
 }
 

@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -154,5 +155,49 @@ func TestNoNameBeginsALineOfADiff(t *testing.T) {
 	diffs = append(diffs, must(s.Diff(context.Background(), rw.DiffRequest{Path: name}))(t).Diff, conflict)
 	for i, diff := range diffs {
 		expect(t, strings.Contains(diff, "two\n") && strings.Count("\n"+diff, "\n+++ ") == 1 && !strings.Contains("\n"+diff, "\n+bad"), "%d: %q", i, diff)
+	}
+}
+
+// TestWrittenAhead: long content is in a slot before it is known whether, and how, it will be
+// used.
+func TestWrittenAhead(t *testing.T) {
+	t.Parallel()
+	long := func(line string) string { return strings.Repeat(strings.Repeat("a line\n", 7)+line, 8000) }
+	was, sent := long("theirs\n"), long("mine\n")
+	for name, c := range map[string]struct {
+		r      rw.SafeWriteRequest
+		change string // by another program, after the request was made
+		want   string // of the file
+		err    error
+	}{
+		"published":     {r: rw.SafeWriteRequest{Mode: rw.ModeOverwrite}, want: sent},
+		"appended":      {r: rw.SafeWriteRequest{Mode: rw.ModeAppend}, want: was + sent},
+		"converted":     {r: rw.SafeWriteRequest{Mode: rw.ModeOverwrite, EOL: "crlf"}, want: strings.ReplaceAll(sent, "\n", "\r\n")},
+		"preserved":     {r: rw.SafeWriteRequest{Mode: rw.ModeOverwrite, EOL: "preserve", BOM: "preserve"}, want: sent},
+		"unchanged":     {r: rw.SafeWriteRequest{Mode: rw.ModeOverwrite}, change: sent, want: sent},
+		"merged":        {r: rw.SafeWriteRequest{Mode: rw.ModeOverwrite, Merge: rw.MergeClean}, change: "first\n" + was, want: "first\n" + sent},
+		"existing":      {r: rw.SafeWriteRequest{}, want: was, err: rw.ErrFileAlreadyExists},
+		"stale":         {r: rw.SafeWriteRequest{Mode: rw.ModeOverwrite}, change: "other\n" + was, want: "other\n" + was, err: rw.ErrHashMismatch},
+		"truncated":     {r: rw.SafeWriteRequest{Mode: rw.ModeOverwrite, ContentSHA256: digest(strings.Repeat("0", 64))}, want: was, err: rw.ErrContentHashMismatch},
+		"of a bad name": {r: rw.SafeWriteRequest{Path: "../a.txt"}, want: was, err: rw.ErrEscapesWorkspace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := opened(t, nil)
+			was := write(t, s, "a.txt", was, rw.ModeCreate)
+			if c.r.Path = cmp.Or(c.r.Path, "a.txt"); c.r.Merge != "" || c.err == rw.ErrHashMismatch {
+				c.r.Expect = rw.Exactly(was.SHA256)
+			}
+			if c.change != "" {
+				noErr(t, s.Sync(background))
+				noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte(c.change), 0o644))
+			}
+			c.r.Content = []byte(sent)
+			_, err := s.SafeWrite(background, c.r)
+			require(t, errors.Is(err, c.err), "%v", err)
+			fileIs(t, dir, "a.txt", c.want)
+			nothingStaged(t, s)
+			noErr(t, s.Close(background))
+		})
 	}
 }

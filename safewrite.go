@@ -99,9 +99,8 @@ type SafeWriteResult struct {
 func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
 	c, m := s.newWrite(ctx, &r)
 	if c.check(s.takes(ctx, r.Content)); c.bad == nil {
-		c.ScanEarly(ctx, r.Content)
 		defer c.Wait()
-		sum := m.Hold(r.Content)
+		sum := c.Hold(ctx, m, r.Content)
 		c.Req.Hash = r.hash(sum)
 		c.check(compareContent(r.ContentSHA256, sum))
 	}

@@ -174,6 +174,8 @@ var scenarios = []scenario{
 	{name: "create_deep", run: do(put("x/y/z.txt", "deep", rw.ModeCreate)), old: map[string]string{}, new: map[string]string{"x/y/z.txt": "deep"}},
 	{name: "overwrite", before: do(put("a.txt", longText, rw.ModeCreate)), run: do(put("a.txt", otherText, rw.ModeOverwrite)),
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
+	{name: "overwrite_ahead", sim: rw.Sim{AheadFrom: 1}, before: do(put("a.txt", longText, rw.ModeCreate)), run: do(put("a.txt", otherText, rw.ModeOverwrite)),
+		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
 	{name: "overwrite_strangers_file", disk: func(f *simfs.FS) { f.WriteFile("a.txt", []byte(longText), 0o640) },
 		run: do(put("a.txt", otherText, rw.ModeOverwrite)),
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
@@ -1752,6 +1754,8 @@ func (c scenario) sweepIn(t *testing.T, layout string, faults bool) {
 var mounted = []scenario{
 	{name: "create", run: do(put("mnt/d/a.txt", longText, rw.ModeCreate)), old: map[string]string{}, new: map[string]string{"mnt/d/a.txt": longText}},
 	{name: "overwrite", before: do(put("mnt/a.txt", longText, rw.ModeCreate)), run: do(put("mnt/a.txt", otherText, rw.ModeOverwrite)),
+		old: map[string]string{"mnt/a.txt": longText}, new: map[string]string{"mnt/a.txt": otherText}},
+	{name: "overwrite_ahead", sim: rw.Sim{AheadFrom: 1}, before: do(put("mnt/a.txt", longText, rw.ModeCreate)), run: do(put("mnt/a.txt", otherText, rw.ModeOverwrite)),
 		old: map[string]string{"mnt/a.txt": longText}, new: map[string]string{"mnt/a.txt": otherText}},
 	{name: "append_in_place", sim: rw.Sim{AppendFrom: 1}, before: do(put("mnt/a.txt", longText, rw.ModeCreate)), run: do(put("mnt/a.txt", otherText, rw.ModeAppend)),
 		old: map[string]string{"mnt/a.txt": longText}, new: map[string]string{"mnt/a.txt": longText + otherText}},

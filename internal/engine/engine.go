@@ -126,6 +126,7 @@ type TestHooks struct {
 	Many   int        // files from which a commit holds few of them open, and then two; 0: the default
 	// appendFrom is the size from which files are appended to in place; 0: the default.
 	AppendFrom  int64
+	AheadFrom   int    // bytes from which content is written before it is hashed; 0: the default
 	State       string // the state directory in a simulation, with its parents; "" = the default
 	Unrecovered bool   // leave what dead writers left to others
 	LockWait    time.Duration

@@ -418,6 +418,12 @@ func (m *Mutation) left() (st fsx.Stat) {
 	return m.stageSt
 }
 
+// converts reports whether the line endings or the byte order mark of the content may
+// be changed.
+func (m *Mutation) converts() bool { return !asIs(m.EOL) || !asIs(m.BOM) }
+
+func asIs(option string) bool { return option == "" || option == "as_is" }
+
 // convert applies the line ending and byte order mark options to the content.
 func (m *Mutation) convert(ctx context.Context, c *Commit) error {
 	m.Final = m.Content

@@ -326,13 +326,9 @@ func (in spooled) body() Body { return FileBody(in.Slot.File, in.Size) }
 
 // Spool copies a stream of unknown length into a slot.
 func (c *Commit) Spool(ctx context.Context, r io.Reader) (spooled, error) {
-	slot, err := c.takeSlot(c.s.usualSlotDir(ctx))
+	slot, err := c.earlySlot(ctx)
 	if err != nil {
 		return spooled{}, err
-	}
-	if !c.counted { // Close waits until the slot is given back
-		c.counted = true
-		c.s.Flights.Add(1)
 	}
 	out := spooled{Slot: slot, Got: measurement{Digest: NewDigest()}}
 	out.Size, err = Move(io.MultiWriter(grantWriter{slot.File, &c.grant}, out.Got.Digest, &out.Got.traits), r)
@@ -341,6 +337,36 @@ func (c *Commit) Spool(ctx context.Context, r io.Reader) (spooled, error) {
 		return spooled{}, err
 	}
 	return out, nil
+}
+
+// earlySlot takes a slot before the commit is decided. Close waits until the commit
+// has given it back.
+func (c *Commit) earlySlot(ctx context.Context) (*slotted, error) {
+	slot, err := c.takeSlot(c.s.usualSlotDir(ctx))
+	if err == nil && !c.counted {
+		c.counted = true
+		c.s.Flights.Add(1)
+	}
+	return slot, err
+}
+
+// WriteAhead puts content that is in memory into a slot before it is hashed, so that the
+// device writes it meanwhile. If that fails, the content is written when it is staged.
+func (c *Commit) WriteAhead(ctx context.Context, m *Mutation, content []byte) {
+	if c.s.Opts.Sync == SyncOff || m.Op == OpAppend || m.converts() || c.Many() || c.s.Enter() != nil {
+		return
+	}
+	defer c.s.Leave()
+	slot, err := c.earlySlot(ctx)
+	if err != nil {
+		return
+	}
+	if _, err := slot.File.Write(content); err != nil {
+		slot.Drop()
+		return
+	}
+	slot.File.WriteOut()
+	m.Slot, m.Spooled = slot, true
 }
 
 // TakeSpooled makes what was spooled the content of the mutation.

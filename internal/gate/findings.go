@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -239,9 +240,9 @@ func isCostly(err error) bool {
 	return errors.As(err, &costly)
 }
 
-// scanEarlyFrom is the size in bytes from which content is scanned while it is
-// hashed. Smaller content is scanned once it is known that it will be written.
-const scanEarlyFrom = 256 << 10
+// earlyFrom is the size in bytes from which content is scanned, and written to a slot,
+// while it is hashed. Smaller content is once it is known that it will be published.
+const earlyFrom = 256 << 10
 
 // earlyScan is a scan of the content of a call, started before the stages.
 type earlyScan struct {
@@ -253,18 +254,30 @@ type earlyScan struct {
 	err    error
 }
 
-// ScanEarly starts a scan of content that is in memory, if the gate only advises
-// and treats all paths alike. Wait waits for it.
-func (c *Check) ScanEarly(ctx context.Context, text []byte) {
-	p := c.Layer.Policy()
-	if len(text) < scanEarlyFrom || len(text) > scanAtOnce || c.Layer.TestHooks.InTurn || c.Commit.Req.DryRun || c.Risk != (Risk{}) ||
-		len(p.File.Allow) > 0 || c.Layer.Transforms || c.Layer.For(c.Default).Mode != Advise {
+// Hold takes content that is in memory and returns its hash. Of a long one, the scan
+// begins before it is hashed, if the gate only advises and treats all paths alike, and
+// so does the device with its bytes. Wait waits for the scan.
+func (c *Check) Hold(ctx context.Context, m *engine.Mutation, text []byte) string {
+	if len(text) >= cmp.Or(c.Layer.TestHooks.AheadFrom, earlyFrom) && !c.Commit.Req.DryRun && !c.Layer.Transforms && c.onlyAdvises() {
+		c.scanEarly(ctx, text)
+		c.Commit.WriteAhead(ctx, m, text)
+	}
+	return m.Hold(text)
+}
+
+// onlyAdvises reports whether the gate refuses nothing, whatever the path is.
+func (c *Check) onlyAdvises() bool {
+	return c.Risk == (Risk{}) && len(c.Layer.Policy().File.Allow) == 0 && c.Layer.For(c.Default).Mode == Advise
+}
+
+func (c *Check) scanEarly(ctx context.Context, text []byte) {
+	if len(text) > scanAtOnce || c.Layer.TestHooks.InTurn {
 		return
 	}
-	e := &earlyScan{text: text, policy: p, done: make(chan struct{})}
+	e := &earlyScan{text: text, policy: c.Layer.Policy(), done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
-		e.report, e.err = Scan(c.Layer.Bounded(ctx), p.Scanner(), engine.MemBody(text), scan.Options{Each: e.seen.Add})
+		e.report, e.err = Scan(c.Layer.Bounded(ctx), e.policy.Scanner(), engine.MemBody(text), scan.Options{Each: e.seen.Add})
 	}()
 	c.early, c.advice = e, append(c.advice, func() { <-e.done })
 }

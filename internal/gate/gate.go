@@ -199,8 +199,7 @@ func (c *Check) Take(ctx context.Context, m *engine.Mutation, src io.Reader) (st
 		return "", err
 	}
 	if n <= engine.InMemory {
-		c.ScanEarly(ctx, head.Bytes())
-		return m.Hold(head.Bytes()), nil
+		return c.Hold(ctx, m, head.Bytes()), nil
 	}
 	account.Long()
 	return c.spool(ctx, m, io.MultiReader(head, src), 0)
