@@ -20,18 +20,17 @@ import (
 // there, in the hub, except those that were erased. The head moves when the new log is
 // as long as the old one was. Then the old slices, packs and objects are deleted.
 
-// rewrite starts a new incarnation. If nothing was shipped yet, there is nothing
-// to rewrite.
+// rewrite starts a new incarnation. If no upload was begun yet, there is nothing to
+// rewrite.
 func (s *Shipper) rewrite(ctx context.Context, st *state) error {
 	newest, err := s.erasure(ctx, st)
 	if err != nil {
 		return err
 	}
 	st.Erased = max(st.Erased, newest)
-	s.seen = nil
+	s.seen, s.old = nil, nil
 	switch {
-	case st.Slice == "" && st.Old == "":
-		st.Pending = nil
+	case st.Slice == "" && st.Old == "" && st.Pending == nil:
 		return s.keep(st)
 	case st.Old == "": // otherwise the new incarnation, which no head names, is abandoned
 		st.Old, st.OldSlice, st.Hold = st.Incarnation, st.Slice, st.Seq
@@ -41,13 +40,10 @@ func (s *Shipper) rewrite(ctx context.Context, st *state) error {
 	return s.keep(st)
 }
 
-// stillThere reports whether a new incarnation is complete. No head has named its
-// slices yet, so a collection may have deleted some of them if the erasure was
-// interrupted for a long time.
-func (s *Shipper) stillThere(ctx context.Context, st *state, last string) (bool, error) {
-	if st.Old == "" {
-		return true, nil
-	}
+// stillThere reports whether the hub has all slices up to the last one, and their objects.
+// While no head names the slices of a new incarnation, a collection may delete some of
+// them if the erasure is interrupted for a long time.
+func (s *Shipper) stillThere(ctx context.Context, last string) (bool, error) {
 	var keys []string
 	err := s.Hub.walk(ctx, last, func(key string, head sliceHead, _ []byte) error {
 		keys = append(keys, key)
@@ -62,7 +58,7 @@ func (s *Shipper) stillThere(ctx context.Context, st *state, last string) (bool,
 			_, _, err = s.Hub.get(ctx, key)
 		}
 	}
-	if IsCode(err, NotFound) || errors.Is(err, object.ErrNotFound) {
+	if lost(err) || errors.Is(err, object.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
@@ -142,21 +138,21 @@ func (s *Shipper) openOld(ctx context.Context, st *state) error {
 	}
 	o := &oldObjects{packReader: packReader{h: s.Hub}, single: map[string]bool{}, in: map[string]string{}, erased: erased}
 	var packs []string
-	err = s.Hub.walk(ctx, st.OldSlice, func(_ string, head sliceHead, _ []byte) error {
+	err = s.Hub.each(ctx, path.Dir(sliceKey(st.Store, st.Old, 0, 0))+"/", func(info object.Info) error {
+		head, _, _, err := s.Hub.getSlice(ctx, info.Key)
 		packs = append(packs, head.Packs...)
 		for _, sha := range head.Objects {
 			o.single[sha] = true
 		}
-		return nil
+		return unlessLost(err)
 	})
 	for _, sha := range packs {
 		if err != nil {
 			return err
 		}
 		var items map[string][]byte
-		if items, err = s.Hub.readPack(ctx, sha); lost(err) {
-			err = nil
-		}
+		items, err = s.Hub.readPack(ctx, sha)
+		err = unlessLost(err)
 		for name := range items {
 			o.in[name] = sha
 		}
@@ -191,8 +187,8 @@ type Erased struct {
 	Deleted int `json:"deleted"`
 	// Tasks whose manifest was rewritten without the erased contents.
 	Tasks []string `json:"tasks"`
-	// Slices and objects of other stores that hold the secret: their machines must
-	// erase it. At most 1000.
+	// Slices and objects of other stores that hold the secret, or that are damaged or
+	// lost: their machines must erase it. At most 1000.
 	Left []string `json:"left"`
 }
 
@@ -201,8 +197,10 @@ type Erased struct {
 // [admin.Operator.Erase] knows. It deletes those that hold the secret from the log of this
 // store and from the manifests of all tasks. Erase the secret from the store first:
 // rows are shipped as the journal has them. Logs of other stores that hold it are
-// reported, and copies that other machines have fetched are out of reach. Errors: those
-// of [Shipper.Ship]; [ErrSecret].
+// reported, and copies that other machines have fetched are out of reach. What the hub has
+// lost does not keep the rest from being erased; if slices of this store are lost or damaged,
+// or objects are lost, its log is written again. Errors: those of [Shipper.Ship];
+// [ErrSecret].
 func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	out := Erased{Tasks: []string{}, Left: []string{}}
 	s.removed, s.rewritten = 0, nil
@@ -217,8 +215,19 @@ func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	if _, err := s.Ship(ctx); err != nil && !IsCode(err, Fenced) {
 		return out, err
 	}
+	st, err := loadState(s.Store)
+	if err != nil {
+		return out, err
+	}
+	if whole, err := s.stillThere(ctx, st.Slice); err != nil {
+		return out, err
+	} else if !whole {
+		if err := s.rewriteFor(ctx, st); err != nil {
+			return out, err
+		}
+	}
 	if s.bad != nil {
-		if err := s.eraseContents(ctx, &out); err != nil {
+		if err := s.eraseContents(ctx, st, &out); err != nil {
 			return out, err
 		}
 	}
@@ -227,20 +236,13 @@ func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 }
 
 // eraseContents rewrites the log of this store if it holds the secret.
-func (s *Shipper) eraseContents(ctx context.Context, out *Erased) error {
-	st, err := loadState(s.Store)
-	if err != nil {
-		return err
-	}
+func (s *Shipper) eraseContents(ctx context.Context, st *state, out *Erased) error {
 	held, err := s.Hub.holders(ctx, s.bad)
 	if err != nil {
 		return err
 	}
 	if len(held[st.Store]) > 0 {
 		if err := s.rewriteFor(ctx, st); err != nil {
-			return err
-		}
-		if _, err := s.Ship(ctx); err != nil && !IsCode(err, Fenced) {
 			return err
 		}
 		if held, err = s.Hub.holders(ctx, s.bad); err != nil {
@@ -256,9 +258,16 @@ func (s *Shipper) eraseContents(ctx context.Context, out *Erased) error {
 	return err
 }
 
-// rewriteFor is rewrite without a note in the journal.
+// rewriteFor is rewrite without a note in the journal, and the shipment of the new log.
 func (s *Shipper) rewriteFor(ctx context.Context, st *state) error {
-	return s.holding(ctx, func() error { return s.rewrite(ctx, st) })
+	err := s.holding(ctx, func() error { return s.rewrite(ctx, st) })
+	if err == nil {
+		_, err = s.Ship(ctx)
+	}
+	if IsCode(err, Fenced) {
+		return nil
+	}
+	return err
 }
 
 // ErrSecret is returned for a secret that is too short, or too uniform, to be
@@ -269,28 +278,29 @@ var ErrSecret = errors.New("the secret is too short or too uniform to be searche
 // store.
 func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]string, error) {
 	out := map[string][]string{}
-	status, err := h.status(ctx, strict)
+	status, err := h.status(ctx, unlessLost)
 	if err != nil {
 		return nil, err
 	}
 	for _, head := range status.Stores {
-		err := h.walk(ctx, head.Slice, func(key string, slice sliceHead, raw []byte) error {
-			data, err := unpack(key, raw)
-			if err == nil && bad(data) {
+		held := func(key string, data []byte, err error) error {
+			if lost(err) || err == nil && bad(data) {
 				out[head.Store] = append(out[head.Store], key)
 			}
+			return unlessLost(err)
+		}
+		err := h.walk(ctx, head.Slice, func(key string, slice sliceHead, raw []byte) error {
+			data, err := unpack(key, raw)
+			err = held(key, data, err)
 			for _, sha := range slices.Concat(slice.Packs, slice.Objects) {
-				if err != nil {
-					break
-				}
-				var data []byte
-				if data, err = h.getObject(ctx, sha); err == nil && bad(data) {
-					out[head.Store] = append(out[head.Store], h.objectKey(sha))
+				if err == nil {
+					data, err = h.getObject(ctx, sha)
+					err = held(h.objectKey(sha), data, err)
 				}
 			}
 			return err
 		})
-		if err != nil {
+		if err := held(head.Slice, nil, err); err != nil {
 			return nil, err
 		}
 	}
@@ -299,7 +309,7 @@ func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]
 
 // scrub removes bad contents from the manifests of all tasks.
 func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) bool) error {
-	status, err := s.Hub.status(ctx, strict)
+	status, err := s.Hub.status(ctx, unlessLost)
 	if err != nil {
 		return err
 	}
@@ -318,7 +328,7 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 		}
 	}
 	// Bad objects that are no longer referenced are deleted now, not by the next GC.
-	used, err := s.Hub.referenced(ctx)
+	used, err := s.Hub.referenced(ctx, unlessLost)
 	if err != nil {
 		return err
 	}
@@ -339,10 +349,7 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 				return s.Hub.remove(ctx, info.Key)
 			}
 		}
-		if lost(err) {
-			return nil
-		}
-		return err
+		return unlessLost(err)
 	})
 }
 
@@ -355,7 +362,7 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 	}
 	m, err := h.manifest(ctx, head)
 	if err != nil {
-		return false, err
+		return false, unlessLost(err)
 	}
 	seen, hit := map[string]bool{}, map[string]bool{} // packs; bad contents
 	var gone []string
@@ -371,11 +378,11 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 			items, err = h.readPack(ctx, f.Pack)
 			seen[f.Pack] = true
 		}
-		if err != nil {
+		if unlessLost(err) != nil {
 			return false, err
 		}
 		for name, data := range items {
-			if bad(name, data) {
+			if err == nil && bad(name, data) {
 				hit[name] = true
 				gone = append(gone, key)
 			}
@@ -418,7 +425,7 @@ func (h *Hub) scrubHandoff(ctx context.Context, ref *HandoffRef, bad func(sha st
 	}
 	data, err := h.getObject(ctx, ref.SHA256)
 	if err != nil || !bad(ref.SHA256, data) {
-		return "", err
+		return "", unlessLost(err)
 	}
 	key = h.objectKey(ref.SHA256)
 	ref.SHA256, ref.Withheld = "", true

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,6 +101,108 @@ func TestEraseFromADamagedHub(t *testing.T) {
 		}
 		if out, err := m.Ship(t.Context()); err != nil || f.holds(word) || len(objects) != 2 {
 			t.Errorf("%v %+v, %d objects", err, out, len(objects))
+		}
+	}
+}
+
+// TestEraseFromADamagedHubSweep: whatever single thing the hub has lost, or has damaged, an
+// erasure removes the rest, and writes the log of its store again. Only its own heads must be
+// right.
+func TestEraseFromADamagedHubSweep(t *testing.T) {
+	f := newFrail()
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+	a.write("a.txt", "one")
+	a.ship()
+	a.write("large.txt", strings.Repeat("large ", 1<<16))
+	a.handoff("t")
+	a.publish(PublishRequest{Task: "t"})
+	b := resumed(t, f.hub(), "t")
+	b.write("a.txt", "two")
+	b.publish(PublishRequest{Task: "t"})
+	a.write("b.txt", word)
+	a.publish(PublishRequest{Task: "u"})
+	own := a.state()
+	a.eraseWord()
+	data := f.data
+	for key := range data {
+		for _, now := range [][]byte{nil, data[key][:len(data[key])/2]} {
+			if f.data = maps.Clone(data); now == nil {
+				delete(f.data, key)
+			} else {
+				f.data[key] = now
+			}
+			a.Shipper = &Shipper{Hub: f.hub(), Store: a.Store}
+			if err := own.save(a.Store); err != nil {
+				t.Fatal(err)
+			}
+			_, err := a.Erase(t.Context(), []byte(word))
+			if key == headKey(own.Store) || key == a.Hub.taskKey("u") && now != nil {
+				if !IsCode(err, Forked) && !IsCode(err, Damaged) {
+					t.Errorf("%s: %v", key, err)
+				}
+				continue
+			}
+			if err != nil || f.holds(word) {
+				t.Errorf("%s, now %d bytes: %v; erased: %v", key, len(now), err, !f.holds(word))
+			} else if got := inHub(t, a.Hub, own.Store); got != a.journalOf() {
+				t.Errorf("%s: the log is\n%s", key, got)
+			}
+		}
+	}
+}
+
+// TestEraseMendsTheLog: a log that has lost slices or objects is written again, also if
+// nothing was erased.
+func TestEraseMendsTheLog(t *testing.T) {
+	for _, part := range []string{"/log/", "objects/"} {
+		f := newFrail()
+		m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+		for range 3 {
+			m.write("a.txt", "text "+newID())
+			m.ship()
+		}
+		for _, key := range slices.Sorted(maps.Keys(f.data)) {
+			if strings.Contains(key, part) {
+				delete(f.data, key)
+				break
+			}
+		}
+		if v, err := m.Hub.Verify(t.Context(), nil); err != nil || len(v.Problems) == 0 {
+			t.Fatalf("%v %+v", err, v)
+		}
+		if _, err := m.Erase(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		m.sound(m.state().Store)
+	}
+}
+
+// TestEraseAfterInterruptedShipments: a shipper whose first shipment and whose rewriting of
+// the log were interrupted leaves nothing that was erased after each.
+func TestEraseAfterInterruptedShipments(t *testing.T) {
+	const other = "the name of the " + "supplier"
+	for n, ended := 1, false; !ended; n++ {
+		f := newFrail()
+		m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+		m.write("a.txt", "one")
+		m.write("b.txt", word)
+		m.write("c.txt", other)
+		if _, err := m.Store.Delete(t.Context(), rw.DeleteRequest{Path: "c.txt", Call: rw.Call{Session: word}}); err != nil {
+			t.Fatal(err)
+		}
+		f.dying(m, n, "after")
+		m.Ship(t.Context())
+		ended, f.dead = f.count < n, false
+		m.eraseWord()
+		f.count = 0
+		_, err := m.Ship(t.Context())
+		ended, f.dead, f.die = ended && err == nil && f.count < n, false, 0
+		if _, err := m.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(other)}); err != nil {
+			t.Fatal(err)
+		}
+		m.sound(m.ship().Store)
+		if f.holds(word) || f.holds(other) {
+			t.Fatalf("step %d: the hub holds what was erased", n)
 		}
 	}
 }

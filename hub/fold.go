@@ -114,7 +114,7 @@ func (h *Hub) Fold(ctx context.Context, store string, each func(Row) error) (Hea
 func (l *log) read(each func(*journal.Record) error) (aborted map[uint64]bool, err error) {
 	s := journal.NewSlices()
 	damaged := func(key string, err error) error {
-		return &Error{Code: Damaged, Key: key, Err: err, Hint: "the log was changed; ship it again from its machine with --restart"}
+		return &Error{Code: Damaged, Key: key, Err: err, Hint: "the log was changed; run resilient-write hub erase on its machine, which writes the log again"}
 	}
 	last, chain := uint64(0), ""
 	for i, raw := range l.slices {

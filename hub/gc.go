@@ -57,7 +57,7 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 			due[key] = true
 		}
 	}
-	used, err := h.referenced(ctx)
+	used, err := h.referenced(ctx, strict)
 	if err != nil {
 		return out, err
 	}
@@ -149,10 +149,11 @@ func keep(a, b []string) []string {
 	return out
 }
 
-// referenced returns the keys that heads lead to.
-func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
+// referenced returns the keys that heads lead to. It continues after the errors that note
+// accepts.
+func (h *Hub) referenced(ctx context.Context, note func(error) error) (map[string]bool, error) {
 	used := map[string]bool{}
-	st, err := h.status(ctx, strict)
+	st, err := h.status(ctx, note)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +164,7 @@ func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 			}
 			return nil
 		})
-		if err != nil {
+		if err := note(err); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +177,7 @@ func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 		}
 		used[h.objectKey(head.Manifest)] = true
 		m, err := h.manifest(ctx, head)
-		if err != nil {
+		if err := note(err); err != nil {
 			return nil, err
 		}
 		for _, f := range m.Files {

@@ -259,6 +259,14 @@ func (h *Hub) Close() error {
 // it was.
 func lost(err error) bool { return IsCode(err, Damaged) || IsCode(err, NotFound) }
 
+// unlessLost returns the errors that say nothing of what the hub has.
+func unlessLost(err error) error {
+	if lost(err) {
+		return nil
+	}
+	return err
+}
+
 // failed returns the error of a failed request, with a hint how to repair it.
 func failed(ctx context.Context, key string, err error) error {
 	if ctx.Err() != nil {

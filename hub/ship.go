@@ -168,7 +168,7 @@ func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 		return s.forked(st, "the store was found to be forked before")
 	case etag == "" && (st.Seq > 0 && st.Hold == 0 || st.Hold > 0 && st.Old != ""):
 		return s.forked(st, "the hub has no log of this store, of which %d rows were shipped", max(st.Seq, st.Hold))
-	case etag == "" || head.Incarnation == st.Old:
+	case etag == "" || head.Incarnation == st.Old && head.Slice == st.OldSlice:
 		return nil
 	case head.Incarnation != st.Incarnation:
 		return s.forked(st, "the log in the hub is another incarnation")
@@ -180,10 +180,19 @@ func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 		return err
 	}
 	if chain != head.Chain {
-		if due, err := s.erasure(ctx, st); due > 0 || err != nil {
-			return errors.Join(err, s.rewrite(ctx, st)) // what differs was erased
+		due, err := s.erasure(ctx, st)
+		same := false
+		if due > 0 && err == nil {
+			same, err = s.sameRow(ctx, st, head)
 		}
-		return s.forked(st, "row %d is another one in the hub", head.Seq)
+		switch {
+		case err != nil:
+			return err
+		case !same:
+			return s.forked(st, "row %d is another one in the hub", head.Seq)
+		}
+		st.Seq, st.Slice = head.Seq, head.Slice
+		return s.rewrite(ctx, st) // what differs was erased
 	}
 	if head.Seq > st.Seq {
 		st.Seq, st.Chain, st.Slice, st.Pending = head.Seq, head.Chain, head.Slice, nil
@@ -196,6 +205,23 @@ func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 		return s.keep(st)
 	}
 	return nil
+}
+
+// sameRow reports whether the row of a head is that of the journal, apart from what was
+// erased in it.
+func (s *Shipper) sameRow(ctx context.Context, st *state, head Head) (bool, error) {
+	var there, here journal.Record
+	_, rows, _, err := s.Hub.getSlice(ctx, head.Slice)
+	if err != nil { // of a lost slice, what was shipped is known
+		return head.Seq == st.Seq && head.Chain == st.Chain, unlessLost(err)
+	}
+	journal.NewSlices().Add(bytes.NewReader(rows), func(rec *journal.Record) error { there = *rec; return nil })
+	err = s.scanRows(ctx, head.Seq-1, func(rec *journal.Record) {
+		if rec.Seq == head.Seq {
+			here = *rec
+		}
+	})
+	return here.Seq == there.Seq && here.TS == there.TS && here.Writer == there.Writer, err
 }
 
 func (s *Shipper) forked(st *state, format string, args ...any) error {
@@ -346,10 +372,12 @@ func (s *Shipper) slice(ctx context.Context, st *state, out *Shipped) (more bool
 	}
 	s.remember(shipped) // not before a slice names them
 	if b.Last >= st.Hold {
-		if whole, err := s.stillThere(ctx, st, key); err != nil {
-			return false, err
-		} else if !whole {
-			return true, s.rewrite(ctx, st)
+		if st.Old != "" {
+			if whole, err := s.stillThere(ctx, key); err != nil {
+				return false, err
+			} else if !whole {
+				return true, s.rewrite(ctx, st)
+			}
 		}
 		if err := s.setHead(ctx, st, Head{Seq: b.Last, Chain: b.chain, Slice: key}); err != nil {
 			return false, err
@@ -410,7 +438,7 @@ var errAgain = errors.New("the log is rewritten")
 func (h *Hub) getSlice(ctx context.Context, key string) (head sliceHead, rows, raw []byte, err error) {
 	raw, _, err = h.get(ctx, key)
 	if errors.Is(err, object.ErrNotFound) {
-		return head, nil, nil, &Error{Code: NotFound, Key: key, Err: err, Hint: "the hub lost a slice; run resilient-write hub verify"}
+		return head, nil, nil, &Error{Code: NotFound, Key: key, Err: err, Hint: "the hub lost a slice; run resilient-write hub erase on the machine of its store, which writes the log again"}
 	}
 	if err == nil {
 		head, rows, err = parseSlice(key, raw)

@@ -210,6 +210,8 @@ func TestForked(t *testing.T) {
 	if err := b.Store.Admin().SetShipState(state); err != nil {
 		t.Fatal(err)
 	}
+	b.write("b.txt", word)
+	b.eraseWord() // must not rewrite the log of the other store
 	if _, err := b.Ship(t.Context()); !IsCode(err, Forked) {
 		t.Fatalf("%v", err)
 	}

@@ -315,7 +315,7 @@ func damaged(list []hub.Problem) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return &hub.Error{Code: hub.Damaged, Err: errors.New(count(len(list), "problem")), Hint: "ship again from the machine that has the rows, with --restart, and publish again"}
+	return &hub.Error{Code: hub.Damaged, Err: errors.New(count(len(list), "problem")), Hint: "delete what is damaged; then run resilient-write hub erase on the machine of the store, which ships again what is lost, and publish the task again"}
 }
 
 func (a *app) ship() *cobra.Command {
