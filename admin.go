@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 
 	"github.com/resilientwrite/resilientwrite/admin"
-	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
@@ -164,7 +163,7 @@ func (a operator) Materialize(ctx context.Context, r admin.MaterializeRequest) (
 	c.check(checkLabels(r.Caller, r.Session, ""))
 	out := admin.MaterializeResult{}
 	err := s.commitPrepared(ctx, c, func(ctx context.Context) error {
-		_, now, err := s.scan(ctx, around.ScanRequest{})
+		now, err := s.scanAll(ctx, "")
 		if err == nil {
 			out, err = ship.Into(c.Commit, s.changes(), now, r, c.taking(ctx))
 		}

@@ -53,6 +53,15 @@ func (s *Store) scan(ctx context.Context, r around.ScanRequest) (around.ScanResu
 	return s.scanner(ctx).Scan(ctx, r, nil, nil)
 }
 
+// scanAll scans, and fails if the scan did not see all changes.
+func (s *Store) scanAll(ctx context.Context, session string) (*observe.Index, error) {
+	found, index, err := s.scan(ctx, around.ScanRequest{Session: session})
+	if err == nil && (found.Partial || len(found.Busy) > 0) {
+		err = fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed, or cannot be opened at the moment; try again")
+	}
+	return index, err
+}
+
 // aroundCall scans when a call begins or ends, and records that it does.
 func (s *Store) aroundCall(ctx context.Context, c around.ToolCall, ends bool) (around.ScanResult, error) {
 	return changing(ctx, s, "scan", func() (around.ScanResult, error) {
@@ -197,12 +206,9 @@ func (s *Store) snapshot(ctx context.Context, r around.SnapshotRequest) (around.
 	if e := checkLabels(r.Label, r.Session, ""); e != nil {
 		return around.Snapshot{}, e
 	}
-	found, index, err := s.scan(ctx, around.ScanRequest{Session: r.Session})
+	index, err := s.scanAll(ctx, r.Session)
 	if err != nil {
 		return around.Snapshot{}, err
-	}
-	if found.Partial || len(found.Busy) > 0 {
-		return around.Snapshot{}, fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
 	}
 	if err := s.engine.Enter(); err != nil {
 		return around.Snapshot{}, err
@@ -225,7 +231,8 @@ func (s *Store) SnapshotList(
 // SnapshotDiff lists the differences between two snapshots, or between one and
 // the workspace, which is scanned first. Errors: [ErrNotFound] for a snapshot
 // that does not exist, [ErrHashDriftOnRead] for a damaged one, those of
-// [Store.Scan].
+// [Store.Scan], and [ErrChangedDuringWrite] for a file that was changed
+// meanwhile.
 func (s *Store) SnapshotDiff(
 	ctx context.Context, r around.SnapshotDiffRequest,
 ) (around.SnapshotDiffResult, error) {
@@ -246,7 +253,7 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (x, y *observe.I
 	if to != "" {
 		_, y, err = s.observed.Load(to)
 	} else {
-		_, y, err = s.scan(ctx, around.ScanRequest{})
+		y, err = s.scanAll(ctx, "")
 	}
 	return x, y, err
 }
@@ -259,8 +266,9 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (x, y *observe.I
 // when a file changes while it runs, or when a file would replace a directory
 // that holds anything the snapshot does not have (context files). Other errors:
 // [ErrNotFound], [ErrVersionNotKept] for bytes that neither history nor git has
-// any more (context base_gone: git collected them), [ErrHashDriftOnRead], those
-// of [Store.Scan] and [Store.SafeWrite].
+// any more (context base_gone: git collected them), [ErrHashDriftOnRead],
+// [ErrChangedDuringWrite] for a file that was changed during the scan, those of
+// [Store.Scan] and [Store.SafeWrite].
 func (s *Store) SnapshotRestore(
 	ctx context.Context, r SnapshotRestoreRequest,
 ) (SnapshotRestoreResult, error) {
@@ -291,7 +299,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err != nil {
 		return err
 	}
-	_, now, err := s.scan(ctx, around.ScanRequest{})
+	now, err := s.scanAll(ctx, "")
 	if err != nil {
 		return err
 	}

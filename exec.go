@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -118,11 +117,7 @@ func (x *execution) do(ctx context.Context) error {
 // run scans the workspace and runs the command.
 func (x *execution) run(ctx context.Context) (*observe.Index, error) {
 	start, err := x.cmd.Run(ctx, x.s.engine, x.s.gate.Policy().File.Exec.AllowWrite, func() (*observe.Index, error) {
-		found, start, err := x.s.scan(ctx, around.ScanRequest{Session: x.r.Session})
-		if err == nil && (found.Partial || len(found.Busy) > 0) {
-			err = fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
-		}
-		return start, err
+		return x.s.scanAll(ctx, x.r.Session)
 	})
 	x.out.ExitCode, x.out.TimedOut, x.out.OutputCut = x.cmd.Code, x.cmd.TimedOut, x.cmd.Cut
 	for i, text := range []*string{&x.out.Stdout, &x.out.Stderr} {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"sort"
@@ -2018,6 +2019,66 @@ var readSweeps = []readSweep{
 		}
 		return fmt.Sprint(paths)
 	}},
+}
+
+// TestAnswersOfAShortage: a call that cannot open a file, because too many are open, fails
+// or answers as it does otherwise.
+func TestAnswersOfAShortage(t *testing.T) {
+	dry, first, snapshot := rw.Call{DryRun: true}, "one\ntwo\n", ""
+	prepared := func(t *testing.T) (*simfs.FS, *rw.Store) {
+		fs := simfs.New()
+		fs.WriteFile("given", []byte("given\n"), 0o644)
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Manual: true}))(t)
+		noErr(t, do(put("a", first, rw.ModeCreate), put("a", "three\n", rw.ModeAppend), put("given", "given\nmore\n", rw.ModeOverwrite))(s))
+		snapshot = must(s.Snapshot(background, around.SnapshotRequest{}))(t).ID
+		noErr(t, do(put("a", "1\n", rw.ModeOverwrite))(s))
+		must(s.Restore(background, rw.RestoreRequest{Path: "a", SHA256: digest(hash(first))}))(t)
+		must(s.Move(background, rw.MoveRequest{Path: "a", To: "b"}))(t)
+		noErr(t, do(put("b", "one\nzwei\n", rw.ModeOverwrite), put("gone", "gone\n", rw.ModeCreate))(s))
+		must(s.Delete(background, rw.DeleteRequest{Path: "gone"}))(t)
+		noErr(t, s.Close(background))
+		return fs, must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Manual: true}))(t)
+	}
+	for name, call := range map[string]func(*rw.Store) (any, error){
+		"blame":        func(s *rw.Store) (any, error) { return s.Blame(background, around.BlameRequest{Path: "b"}) },
+		"blame, given": func(s *rw.Store) (any, error) { return s.Blame(background, around.BlameRequest{Path: "given"}) },
+		"changes":      func(s *rw.Store) (any, error) { return s.Changes(background, around.ChangesRequest{Hunks: true}) },
+		"diff":         func(s *rw.Store) (any, error) { return s.Diff(background, rw.DiffRequest{Path: "b"}) },
+		"history":      func(s *rw.Store) (any, error) { return s.History(background, rw.HistoryRequest{Path: "b"}) },
+		"snapshot diff": func(s *rw.Store) (any, error) {
+			return s.SnapshotDiff(background, around.SnapshotDiffRequest{From: snapshot})
+		},
+		"snapshot restore": func(s *rw.Store) (any, error) {
+			out, err := s.SnapshotRestore(background, rw.SnapshotRestoreRequest{Call: dry, ID: snapshot})
+			return out.Results, err
+		},
+		"undo": func(s *rw.Store) (any, error) {
+			_, err := s.Undo(background, rw.UndoRequest{Call: dry})
+			return errors.Is(err, rw.ErrVersionNotKept), err
+		},
+	} {
+		_, s := prepared(t)
+		answer := must(call(s))(t)
+		for i, hit := 0, "first"; hit != ""; i++ {
+			fs, s := prepared(t)
+			var got any
+			var err error
+			n := -1
+			hit, _ = injected(t, fs, func(op simfs.Op) (f simfs.Fault) {
+				if op.Mut < 0 && strings.HasPrefix(op.String(), "open") {
+					if n++; n == i {
+						f.Err = syscall.EMFILE
+					}
+				}
+				return f
+			}, func() error {
+				got, err = call(s)
+				return err
+			})
+			expect(t, err != nil && !errors.Is(err, rw.ErrVersionNotKept) || err == nil && reflect.DeepEqual(got, answer), "%s, %s: %v %+v", name, hit, err, got)
+			noErr(t, s.Close(background))
+		}
+	}
 }
 
 // outsideChanges are changes of another program, and a directory that git ignores.

@@ -37,7 +37,9 @@ func (f *File) Add(v Version) error {
 	switch {
 	case same >= 0:
 		f.wentBack(same)
-		f.rows = f.past[same]
+		if f.rows = f.past[same]; f.list[same].Opaque {
+			f.rows = make([]uint64, len(merge.Lines(v.Text)))
+		}
 	case v.Opaque:
 		f.unknown = true
 		f.rows = nil

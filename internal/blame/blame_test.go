@@ -21,6 +21,8 @@ func TestRowsOfVersions(t *testing.T) {
 		{"a - a*", "[1]", "0 3 0"},
 		{"a ?b c cd", "[0 4]", "0 0 0 0"},
 		{"a ?b a*", "[1]", "0 3 0"},
+		{"?a b a*", "[0]", "0 3 0"},
+		{"?a b a* ab", "[0 4]", "0 3 0 0"},
 	} {
 		f := File{Restored: map[string]bool{}}
 		list := strings.Fields(c.versions)

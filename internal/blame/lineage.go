@@ -87,27 +87,37 @@ func (l *Layer) Read(ctx context.Context, path, sha string) (out around.BlameRes
 
 // origins goes through the versions that led to a text.
 func (l *Layer) origins(ctx context.Context, chain []*history.Version, now []byte) (f File, err error) {
-	last := ""
+	last, current := "", engine.HashOf(now)
 	f.Restored = map[string]bool{}
 	for _, v := range chain {
 		f.Restored[v.M.SHA256] = f.Restored[v.M.SHA256] || brings(v)
 	}
-	for i, v := range chain {
+	for _, v := range chain {
 		if ctx.Err() != nil {
 			return f, fault.New(fault.Canceled).Because(ctx.Err())
 		}
-		if (i == 0 || last != v.M.PrevSHA256) && v.M.PrevSHA256 != "" {
-			if err := f.Add(l.before(ctx, v)); err != nil {
-				return f, err
-			}
+		b := Version{Row: v.Seq, SHA: v.M.SHA256, Back: brings(v), Text: now}
+		if b.SHA != current {
+			b.Text, b.Opaque, err = l.text(v)
 		}
-		if err := f.Add(l.version(v)); err != nil {
+		if err != nil {
 			return f, err
 		}
-		last = v.M.SHA256
+		if prev := (Version{SHA: v.M.PrevSHA256}); prev.SHA != "" && prev.SHA != last {
+			if prev.Text, prev.Opaque, err = l.before(ctx, v); err == nil {
+				err = f.Add(prev)
+			}
+		}
+		if err == nil {
+			err = f.Add(b)
+		}
+		if err != nil {
+			return f, err
+		}
+		last = b.SHA
 	}
-	if sha := engine.HashOf(now); last != sha {
-		return f, f.Add(Version{Row: unrecorded, SHA: sha, Text: now})
+	if last != current {
+		return f, f.Add(Version{Row: unrecorded, SHA: current, Text: now})
 	}
 	return f, nil
 }
@@ -118,11 +128,14 @@ func (l *Layer) until(chain []*history.Version, sha string) ([]*history.Version,
 		if v.M.SHA256 != sha {
 			continue
 		}
-		b := l.version(v)
-		if b.Opaque {
-			return nil, nil, fault.New(fault.VersionNotKept)
+		text, opaque, err := l.text(v)
+		if opaque {
+			err = fault.New(fault.VersionNotKept)
 		}
-		return chain[:i+1], b.Text, textOnly(b.Text)
+		if err == nil {
+			err = textOnly(text)
+		}
+		return chain[:i+1], text, err
 	}
 	return nil, nil, fault.New(fault.VersionNotFound)
 }
@@ -188,28 +201,39 @@ func chainOf(l *history.Lineage) (chain []*history.Version, all bool, err error)
 // brings reports whether a version may bring back an earlier one.
 func brings(v *history.Version) bool { return v.M.Op == "undo" || v.M.Op == "restore" }
 
-// version returns a version with its text.
-func (l *Layer) version(v *history.Version) Version {
-	b := Version{Row: v.Seq, SHA: v.M.SHA256, Back: brings(v)}
+// text returns the text of a version; opaque is true if it cannot be had.
+func (l *Layer) text(v *history.Version) (text []byte, opaque bool, err error) {
 	if v.M.SHA256 == "" {
-		return b
+		return nil, false, nil
 	}
-	src, size, err := l.Versions.VersionContent(v)
+	src, _, err := l.Versions.VersionContent(v)
 	if err == nil {
-		b.Text, err = observe.ReadKept(src, v.M.SHA256)
+		text, err = observe.ReadKept(src, v.M.SHA256)
 	}
-	b.Opaque = err != nil || size > engine.MergeLimit
-	return b
+	return known(text, err)
 }
 
 // before returns the content that a version replaced, if no row records it.
-func (l *Layer) before(ctx context.Context, v *history.Version) Version {
-	src := l.Observed.Kept(v.M.PrevSHA256, v.M.PrevBytes)
-	if src == nil && v.M.PrevGit != "" {
+func (l *Layer) before(ctx context.Context, v *history.Version) (text []byte, opaque bool, err error) {
+	src, err := l.Observed.Kept(v.M.PrevSHA256, v.M.PrevBytes)
+	if err != nil && !engine.IsShortage(err) && v.M.PrevGit != "" {
 		git := l.Observed.Git(ctx)
 		defer git.Close()
-		src = git.Open(v.Path, v.M.PrevGit)
+		src, err = git.Open(v.Path, v.M.PrevGit)
 	}
-	text, err := observe.ReadKept(src, v.M.PrevSHA256)
-	return Version{SHA: v.M.PrevSHA256, Text: text, Opaque: err != nil}
+	if err == nil {
+		text, err = observe.ReadKept(src, v.M.PrevSHA256)
+	}
+	return known(text, err)
+}
+
+// known returns a text that was read. A shortage is an error: the text may be there.
+func known(text []byte, err error) (_ []byte, opaque bool, _ error) {
+	if engine.IsShortage(err) {
+		return nil, false, err
+	}
+	if err != nil {
+		return nil, true, nil
+	}
+	return text, false, nil
 }

@@ -1,11 +1,14 @@
 package changes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/hunks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -25,11 +28,16 @@ type netting struct {
 }
 
 // lines adds the changed lines to the files.
-func (l *Layer) lines(ctx context.Context, rows []row, files []*File) {
+func (l *Layer) lines(ctx context.Context, rows []row, files []*File) error {
 	n := &netting{Layer: l, git: l.Observed.Git(ctx), files: map[string]*hunks.Net{}, fails: map[string]string{}, left: maxHunkBytes}
 	defer n.git.Close()
 	for _, r := range rows {
-		n.take(r.rec, r.mine)
+		if ctx.Err() != nil {
+			return fault.New(fault.Canceled).Because(ctx.Err())
+		}
+		if err := n.take(r.rec, r.mine); err != nil {
+			return err
+		}
 	}
 	for _, f := range files {
 		net := n.files[f.Path]
@@ -49,6 +57,7 @@ func (l *Layer) lines(ctx context.Context, rows []row, files []*File) {
 			f.Hunks = append(f.Hunks, around.ChangedHunk{Line: h.From + 1, Lines: h.To - h.From, NewLine: h.NewFrom + 1, NewLines: h.NewTo - h.NewFrom})
 		}
 	}
+	return nil
 }
 
 // reason returns the reason why a file has no hunks, for other errors that of otherwise.
@@ -58,7 +67,7 @@ func reason(err error, otherwise hunks.Reason) string {
 }
 
 // take adds a row; mine reports whether the row is selected.
-func (n *netting) take(rec *journal.Record, mine bool) {
+func (n *netting) take(rec *journal.Record, mine bool) error {
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
 		path := m.Identity()
@@ -81,10 +90,14 @@ func (n *netting) take(rec *journal.Record, mine bool) {
 				err = net.Others(after)
 			}
 		}
+		if engine.IsShortage(err) {
+			return err
+		}
 		if err != nil {
 			n.fails[path] = reason(err, hunks.ErrNotKept)
 		}
 	}
+	return nil
 }
 
 // version reads the content that a row records for a file, before or after the change.
@@ -107,20 +120,28 @@ func (n *netting) version(rec *journal.Record, m *journal.Mutation, before bool)
 		return v, hunks.ErrTooLarge
 	}
 	n.left -= size
-	for _, place := range []func() io.ReadCloser{
-		func() io.ReadCloser { return n.Observed.Kept(sha, size) },
-		func() io.ReadCloser {
+	var unread error
+	for _, place := range []func() (io.ReadCloser, error){
+		func() (io.ReadCloser, error) { return n.Observed.Kept(sha, size) },
+		func() (io.ReadCloser, error) {
 			if before {
 				return n.git.Open(m.Identity(), m.PrevGit)
 			}
-			src, _, _ := n.Versions.ContentAt(m.Identity(), rec.Seq, size)
-			return src
+			src, _, err := n.Versions.ContentAt(m.Identity(), rec.Seq, size)
+			return src, err
 		},
-		func() io.ReadCloser { return n.contentBefore(m, rec.Seq) },
+		func() (io.ReadCloser, error) { return n.contentBefore(m, rec.Seq) },
 	} {
-		if v.Text, err = observe.ReadKept(place(), sha); err == nil {
+		src, err := place()
+		if err == nil {
+			v.Text, err = observe.ReadKept(src, sha)
+		}
+		if err == nil {
 			return v, nil
 		}
+		if engine.IsShortage(err) {
+			unread = err
+		}
 	}
-	return v, hunks.ErrNotKept
+	return v, cmp.Or(unread, error(hunks.ErrNotKept))
 }

@@ -3,10 +3,13 @@
 package changes
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/around"
@@ -153,9 +156,9 @@ func (l *Layer) List(ctx context.Context, f Filter) (*List, error) {
 	}
 	out.finish(files)
 	if f.Hunks {
-		l.lines(ctx, rows, out.Files)
+		err = l.lines(ctx, rows, out.Files)
 	}
-	return out, nil
+	return out, err
 }
 
 // take adds the changes of one row.
@@ -251,9 +254,9 @@ func restored(kind, path, believed string, link bool) *engine.Mutation {
 
 // take takes a version from history, or from the first other place that has it. Many
 // files are read from history directly.
-func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take, places ...func() io.ReadCloser) error {
-	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return l.OpenVersion(v.sha, v.by...) })
-	if err == nil && ok {
+func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take, places ...func() (io.ReadCloser, error)) error {
+	sum, ok, unread := c.TakeFile(m, func() (fsx.File, error) { return l.OpenVersion(v.sha, v.by...) })
+	if unread == nil && ok {
 		if m.Perm == nil && v.recorded != 0 && !l.IsThere(m.Path) {
 			m.Perm = &v.recorded
 		}
@@ -261,9 +264,10 @@ func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take,
 			return nil
 		}
 	}
-	for _, place := range append([]func() io.ReadCloser{func() io.ReadCloser { return l.Observed.Kept(v.sha, v.size, v.by...) }}, places...) {
-		src := place()
+	for _, place := range append([]func() (io.ReadCloser, error){func() (io.ReadCloser, error) { return l.Observed.Kept(v.sha, v.size, v.by...) }}, places...) {
+		src, err := place()
 		if src == nil {
+			unread = cmp.Or(mayBe(err), unread)
 			continue
 		}
 		sum, err := take(m, src, v.mode)
@@ -273,20 +277,28 @@ func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take,
 		}
 		m.DropSpooled()
 	}
-	return l.Versions.NotKept(v.sha)
+	return cmp.Or(mayBe(unread), error(l.Versions.NotKept(v.sha)))
+}
+
+// mayBe returns an error that says nothing of whether a version is kept; nil for others.
+func mayBe(err error) error {
+	if engine.IsShortage(err) || errors.Is(err, syscall.EIO) {
+		return err
+	}
+	return nil
 }
 
 // contentBefore opens what a file held before the commit seq, whose mutation is m, if a
 // later version holds it: one that was left unchanged or appended to, or one under the
 // name it was moved to; nil if there is none.
-func (l *Layer) contentBefore(m *journal.Mutation, seq uint64) (src io.ReadCloser) {
+func (l *Layer) contentBefore(m *journal.Mutation, seq uint64) (src io.ReadCloser, err error) {
 	switch {
 	case m.PaySHA256 != "" || m.SHA256 == m.PrevSHA256:
-		src, _, _ = l.Versions.ContentAt(m.Identity(), seq, m.PrevBytes)
+		src, _, err = l.Versions.ContentAt(m.Identity(), seq, m.PrevBytes)
 	case m.SHA256 == "":
-		src, _, _ = l.Versions.MovedContent(seq, m.Identity(), m.PrevBytes)
+		src, _, err = l.Versions.MovedContent(seq, m.Identity(), m.PrevBytes)
 	}
-	return src
+	return src, err
 }
 
 // Whose selects commits. An empty field excludes nothing.

@@ -34,8 +34,8 @@ func (l *Layer) Rewind(ctx context.Context, c *engine.Commit, snap observe.Snaps
 		mode := f.Mode
 		m.Perm = &mode
 		err := l.take(c, m, version{sha: f.Hex(), size: f.Size, mode: mode, recorded: mode}, take,
-			func() io.ReadCloser { return git.Open(path, f.GitHex()) },
-			func() io.ReadCloser { return l.Observed.StartOf(path, f.Size) })
+			func() (io.ReadCloser, error) { return git.Open(path, f.GitHex()) },
+			func() (io.ReadCloser, error) { return l.Observed.StartOf(path, f.Size) })
 		if e, ok := err.(*fault.Fault); ok && e.Code == fault.VersionNotKept && f.Git != "" {
 			e.With("base_gone", true).Hintf("git had the content of this file and has collected it; restore another snapshot, or fetch the commit again")
 		}

@@ -228,9 +228,9 @@ func (l *Layer) undoOne(c *engine.Commit, f *undoing, group bool, git *observe.G
 		m.Perm = &before // the commits have changed it
 	}
 	err = l.take(c, m, v, take,
-		func() io.ReadCloser { return git.Open(f.path, f.oldest.PrevGit) },
-		func() io.ReadCloser { return l.contentBefore(f.oldest, f.first) },
-		func() io.ReadCloser { return l.Observed.StartOf(f.path, v.size) })
+		func() (io.ReadCloser, error) { return git.Open(f.path, f.oldest.PrevGit) },
+		func() (io.ReadCloser, error) { return l.contentBefore(f.oldest, f.first) },
+		func() (io.ReadCloser, error) { return l.Observed.StartOf(f.path, v.size) })
 	if errors.Is(err, fault.VersionNotKept) {
 		return nil, err
 	}

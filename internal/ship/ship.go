@@ -68,8 +68,11 @@ func (b Bytes) Read(ctx context.Context, h *history.Layer, l *observe.Layer) ([]
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return opened(h.OpenVersion(b.SHA256)) },
 		func() (io.ReadCloser, error) { return b.object(h.Engine) },
-		func() (io.ReadCloser, error) { return l.StartOf(b.Path, b.Size), nil },
-		func() (io.ReadCloser, error) { return git.Open(b.Path, b.Git), nil },
+		func() (io.ReadCloser, error) {
+			src, _ := l.StartOf(b.Path, b.Size)
+			return src, nil
+		},
+		func() (io.ReadCloser, error) { return git.Open(b.Path, b.Git) },
 		func() (io.ReadCloser, error) { return b.later(h) },
 	} {
 		src, err := place()

@@ -136,7 +136,10 @@ func DiffOf(h *history.Layer, l *observe.Layer, rec *journal.Record) string {
 	if err != nil {
 		return ""
 	}
-	before, err := observe.ReadKept(l.Kept(m.PrevSHA256, m.PrevBytes), m.PrevSHA256)
+	if src, err = l.Kept(m.PrevSHA256, m.PrevBytes); err != nil {
+		return ""
+	}
+	before, err := observe.ReadKept(src, m.PrevSHA256)
 	if err != nil || bytes.IndexByte(before, 0) >= 0 || bytes.IndexByte(after, 0) >= 0 {
 		return ""
 	}

@@ -40,9 +40,7 @@ func (v *visit) file(p string, e *tree.Entry, was *Entry, ignored bool) error {
 		return nil
 	}
 	if v.late() {
-		v.mu.Lock()
-		v.out.Partial = true
-		v.mu.Unlock()
+		v.partly()
 		v.keepOld(was)
 		return nil
 	}
@@ -57,6 +55,10 @@ func (v *visit) file(p string, e *tree.Entry, was *Entry, ignored bool) error {
 		v.mu.Lock()
 		note(&v.out.Busy, p)
 		v.mu.Unlock()
+		v.keepOld(was)
+		return nil
+	case engine.IsShortage(err):
+		v.partly()
 		v.keepOld(was)
 		return nil
 	case err != nil:
@@ -202,7 +204,7 @@ func (v *visit) inspect(p string, was *Entry, data []byte) {
 		if was == nil {
 			return nil
 		}
-		if src := v.Kept(hex.EncodeToString(was.SHA[:]), MaxFile); src != nil {
+		if src, err := v.Kept(hex.EncodeToString(was.SHA[:]), MaxFile); err == nil {
 			defer src.Close()
 			if text, err := io.ReadAll(src); err == nil {
 				return text

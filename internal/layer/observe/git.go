@@ -177,48 +177,47 @@ func commitName(text string) string {
 	return text
 }
 
-// Kept opens a version in history, as [engine.Engine.OpenVersion] does; nil if it is not
-// there.
-func (l *Layer) Kept(sha string, size int64, by ...*journal.Mutation) io.ReadCloser {
+// Kept opens a version in history, as [engine.Engine.OpenVersion] does; nil if it cannot.
+func (l *Layer) Kept(sha string, size int64, by ...*journal.Mutation) (io.ReadCloser, error) {
 	if sha == engine.HashOf(nil) { // history holds no object for an empty file
-		return io.NopCloser(bytes.NewReader(nil))
+		return io.NopCloser(bytes.NewReader(nil)), nil
 	}
 	f, err := l.OpenVersion(sha, by...)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}
+	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}, nil
 }
 
 // StartOf opens the first bytes of the current file: its content before an append; nil
 // if there is no such file.
-func (l *Layer) StartOf(path string, size int64) io.ReadCloser {
+func (l *Layer) StartOf(path string, size int64) (io.ReadCloser, error) {
 	t, err := l.LocateEntry(path)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer t.Close()
 	if !t.Exists() {
-		return nil
+		return nil, nil
 	}
 	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}
+	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}, nil
 }
 
 // Open opens the object that has the bytes of a file according to a scan; nil if git
 // does not have it.
-func (g *Git) Open(path, object string) io.ReadCloser {
+func (g *Git) Open(path, object string) (io.ReadCloser, error) {
 	if object == "" {
-		return nil
+		return nil, nil
 	}
 	data, err := g.Read(engine.ParentOf(path), object)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return io.NopCloser(bytes.NewReader(data))
+	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
 // ReadKept reads the content of a version to the end, and compares it with its hash.

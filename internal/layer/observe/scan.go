@@ -224,8 +224,19 @@ func scannedAt(dir fsx.Dir) (int64, bool) {
 // late reports whether no more files are to be read.
 func (s *scan) late() bool { return !s.req.Until.IsZero() && time.Now().After(s.req.Until) }
 
+// partly records that the next scan must read more, and keeps the entries of directories.
+func (s *scan) partly(dirs ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out.Partial, s.unseen = true, append(s.unseen, dirs...)
+}
+
 // notSeen keeps the entries of a directory that cannot be read.
 func (s *scan) notSeen(p string, _ *place, err error) {
+	if engine.IsShortage(err) {
+		s.partly(p)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unseen = append(s.unseen, p)
@@ -235,9 +246,7 @@ func (s *scan) notSeen(p string, _ *place, err error) {
 // visit compares one directory with the index.
 func (s *scan) visit(d *tree.Dir[*place]) (err error) {
 	if s.late() {
-		s.mu.Lock()
-		s.out.Partial, s.unseen = true, append(s.unseen, d.Path)
-		s.mu.Unlock()
+		s.partly(d.Path)
 		return nil
 	}
 	v := visit{scan: s, d: d, old: s.old.dirs[d.Path], now: make([]Entry, 0, len(d.Entries))}
