@@ -317,3 +317,25 @@ func Nothing(err error) bool {
 	}
 	return false
 }
+
+// bare wraps the error number of err without the path it may name.
+func bare(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var n syscall.Errno
+	if errors.As(err, &n) {
+		err = n
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// checkName makes sure that a name is a single component.
+func checkName(op string, names ...string) error {
+	for _, name := range names {
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, notInNames) {
+			return &fs.PathError{Op: op, Path: "?", Err: syscall.EINVAL}
+		}
+	}
+	return nil
+}

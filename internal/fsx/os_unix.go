@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sort"
-	"strings"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,18 +37,6 @@ func OpenRoot(path string) (Dir, error) {
 	return newDir(fd, "."), nil
 }
 
-// bare wraps the error number of err without the path it may name.
-func bare(op, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var n syscall.Errno
-	if errors.As(err, &n) {
-		err = n
-	}
-	return &fs.PathError{Op: op, Path: name, Err: err}
-}
-
 // retry repeats a call that a signal interrupted.
 func retry(call func() error) error {
 	for {
@@ -60,15 +46,8 @@ func retry(call func() error) error {
 	}
 }
 
-// checkName makes sure that a name is a single component.
-func checkName(op string, names ...string) error {
-	for _, name := range names {
-		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-			return &fs.PathError{Op: op, Path: "?", Err: syscall.EINVAL}
-		}
-	}
-	return nil
-}
+// notInNames are the characters that no name has.
+const notInNames = "/\x00"
 
 // FlushesNames reports whether Sync of a directory makes its names durable.
 const FlushesNames = true

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"sort"
-	"strings"
 	"syscall"
 	"time"
 
@@ -23,27 +22,8 @@ func OpenRoot(path string) (Dir, error) {
 	return &dir{root}, nil
 }
 
-// bare wraps the error number of err without the path it may name.
-func bare(op, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var n syscall.Errno
-	if errors.As(err, &n) {
-		err = n
-	}
-	return &fs.PathError{Op: op, Path: name, Err: err}
-}
-
-// checkName makes sure that a name is a single component.
-func checkName(op string, names ...string) error {
-	for _, name := range names {
-		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\\:\x00") {
-			return &fs.PathError{Op: op, Path: "?", Err: syscall.EINVAL}
-		}
-	}
-	return nil
-}
+// notInNames are the characters that no name has.
+const notInNames = "/\\:\x00"
 
 // FlushesNames reports whether Sync of a directory makes its names durable.
 const FlushesNames = false
