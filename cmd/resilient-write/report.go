@@ -280,7 +280,7 @@ func (c *collector) check(ctx context.Context, deep bool) error {
 	}
 	c.in.Check.Deep = deep
 	if err != nil {
-		c.in.Check.Skipped = "The store could not be checked: " + reasonOf(err) + "."
+		c.in.Check.Skipped = "The store could not be checked: " + overview.ReasonOf(err) + "."
 		c.leftOut("%s", c.in.Check.Skipped)
 		return nil
 	}
@@ -298,9 +298,6 @@ func (c *collector) check(ctx context.Context, deep bool) error {
 	}
 	return nil
 }
-
-// reasonOf returns an error as a word that holds no path.
-func reasonOf(err error) string { return string(rw.AsError("report", err).Detail) }
 
 // files reads the versions of the requested files, or of the busiest.
 func (c *collector) files(ctx context.Context, paths []string) error {
@@ -321,7 +318,7 @@ func (c *collector) files(ctx context.Context, paths []string) error {
 		case err != nil && asked:
 			return err
 		case err != nil:
-			f = htmlreport.File{Path: path, Problem: "The versions cannot be read: " + reasonOf(err) + "."}
+			f = htmlreport.File{Path: path, Problem: "The versions cannot be read: " + overview.ReasonOf(err) + "."}
 		}
 		if slices.ContainsFunc(c.in.Files, func(have htmlreport.File) bool { return have.Path == f.Path }) {
 			continue // requested twice, or through a link
@@ -399,7 +396,7 @@ func (c *collector) now(ctx context.Context, h rw.HistoryResult, texts []htmlrep
 		}
 		return &htmlreport.Now{Gone: true}, nil
 	case err != nil: // a directory in its place, or no permission to read it
-		return &htmlreport.Now{Diff: htmlreport.Diff{Why: "The file on disk cannot be read: " + reasonOf(err) + "."}}, nil
+		return &htmlreport.Now{Diff: htmlreport.Diff{Why: "The file on disk cannot be read: " + overview.ReasonOf(err) + "."}}, nil
 	case sha == newest.SHA256.String():
 		return nil, nil
 	}

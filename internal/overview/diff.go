@@ -44,7 +44,7 @@ func Diffs(ctx context.Context, s *rw.Store, clean *Cleaner, row uint64) ([]File
 func diff(ctx context.Context, s *rw.Store, clean *Cleaner, row uint64, path string) (report.Diff, error) {
 	d, err := s.Diff(ctx, rw.DiffRequest{Path: path, To: row})
 	if err != nil {
-		return report.Diff{Why: "The versions cannot be compared: " + reasonOf(err) + "."}, ctx.Err()
+		return report.Diff{Why: "The versions cannot be compared: " + ReasonOf(err) + "."}, ctx.Err()
 	}
 	c := report.NewComparer(clean.Clean)
 	before := Text(ctx, s, c, path, rw.FileVersion{Version: d.From, SHA256: d.FromSHA256, Available: d.From != 0})
@@ -66,7 +66,7 @@ func Text(ctx context.Context, s *rw.Store, c *report.Comparer, path string, v r
 	}
 	data, _, err := Content(ctx, s, rw.ReadRequest{Path: path, Version: v.Version})
 	if err != nil {
-		return report.Unread("The content of one of the two versions cannot be read: " + reasonOf(err) + ".")
+		return report.Unread("The content of one of the two versions cannot be read: " + ReasonOf(err) + ".")
 	}
 	return c.Text(data)
 }
@@ -120,5 +120,5 @@ func Look(state string) string {
 	return b.String()
 }
 
-// reasonOf is an error in a word that holds no path.
-func reasonOf(err error) string { return string(rw.AsError("report", err).Detail) }
+// ReasonOf returns an error as a word that holds no path.
+func ReasonOf(err error) string { return string(rw.AsError("report", err).Detail) }
