@@ -58,9 +58,7 @@ func TestSharedStartsAfterItsCallers(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		for range 64 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				for range 20 {
 					asked := clock.Add(1)
 					err := s.Do(flush)
@@ -72,7 +70,7 @@ func TestSharedStartsAfterItsCallers(t *testing.T) {
 						return
 					}
 				}
-			}()
+			})
 		}
 		wg.Wait()
 		// All others wait while one flush runs, so every caller is answered by

@@ -170,14 +170,12 @@ func TestGroupCommit(t *testing.T) {
 		l := open(t, fs, journal.Options{Dir: slow})
 		var wg sync.WaitGroup
 		for w := range 16 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				for i := range 50 {
 					err := write(l, fmt.Sprintf("%d-%d", w, i), true)
 					testbed.Expect(t, err == nil, "%v", err)
 				}
-			}()
+			})
 		}
 		wg.Wait()
 		n := slow.flushes.Load()

@@ -43,9 +43,7 @@ func TestCrossingKeysNeverDeadlock(t *testing.T) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for g := range 64 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(g), 1))
 			for range 30 {
 				set := rng.Perm(6)[:1+rng.IntN(3)]
@@ -73,7 +71,7 @@ func TestCrossingKeysNeverDeadlock(t *testing.T) {
 				unlock()
 				unlock() // once more is harmless
 			}
-		}()
+		})
 	}
 	wg.Wait()
 }

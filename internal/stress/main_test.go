@@ -124,16 +124,13 @@ func (c *crew) run() {
 	var wg sync.WaitGroup
 	c.alive = make([]*exec.Cmd, *procs)
 	for i := range *procs {
-		wg.Add(1)
-		go func() { defer wg.Done(); c.keep(ctx, i) }()
+		wg.Go(func() { ; c.keep(ctx, i) })
 	}
 	for i := range *editors {
-		wg.Add(1)
-		go func() { defer wg.Done(); runEditor(ctx, c.ws, *logs, i) }()
+		wg.Go(func() { ; runEditor(ctx, c.ws, *logs, i) })
 	}
 	if *full {
-		wg.Add(1)
-		go func() { defer wg.Done(); c.fill(ctx) }()
+		wg.Go(func() { ; c.fill(ctx) })
 	}
 	for ctx.Err() == nil && *killing > 0 {
 		pause(ctx, time.Duration(c.rng.ExpFloat64()*float64(*killing)))

@@ -38,15 +38,13 @@ func runWorker(ws, logs string, number, round int) {
 	}
 	var wg sync.WaitGroup
 	for i := range *threads {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			w := &writer{s: s, j: j, name: fmt.Sprintf("w%d-%d-%d", number, round, i),
 				rng: rand.New(rand.NewPCG(*seed, uint64(number*1_000_000+round*100+i)))}
 			for ctx.Err() == nil && !w.stuck {
 				w.call()
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	closing, done := context.WithTimeout(context.Background(), 10*time.Second)

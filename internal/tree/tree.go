@@ -110,13 +110,11 @@ func (w *walk[T]) dir(d *Dir[T]) {
 		}
 		select {
 		case w.idle <- struct{}{}:
-			below.Add(1)
-			go func() {
-				defer below.Done()
+			below.Go(func() {
 				w.dir(sub)
 				sub.Close()
 				<-w.idle
-			}()
+			})
 		default:
 			w.dir(sub)
 			sub.Close()

@@ -260,9 +260,7 @@ func readsMuch(method string) bool {
 
 // beside runs a call concurrently with later ones, once there is capacity for it.
 func (l *loop) beside(c *call) {
-	l.calls.Add(1)
-	go func() {
-		defer l.calls.Done()
+	l.calls.Go(func() {
 		if c.turn != nil {
 			select {
 			case c.turn <- struct{}{}:
@@ -272,7 +270,7 @@ func (l *loop) beside(c *call) {
 			}
 		}
 		l.run(c)
-	}()
+	})
 }
 
 // cancel ends the context of a call in flight: it stops before its commit point
