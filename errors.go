@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -196,9 +197,7 @@ const EnvelopeVersion = "1"
 // Envelope returns the wire form of e, version 1.
 func (e *Error) Envelope() Envelope {
 	ctx := make(map[string]any, len(e.Context)+8)
-	for k, v := range e.Context {
-		ctx[k] = v
-	}
+	maps.Copy(ctx, e.Context)
 	set := func(key, value string) {
 		if value != "" {
 			ctx[key] = value

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -92,9 +93,7 @@ func (l *live) say(ctx context.Context, level mcp.LoggingLevel, event, hint stri
 		return
 	}
 	data := map[string]any{"event": event, "hint": l.host.box.Words(hint)}
-	for k, v := range facts {
-		data[k] = v
-	}
+	maps.Copy(data, facts)
 	s.SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(level, loggerName, data))
 }
 

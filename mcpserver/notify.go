@@ -241,9 +241,7 @@ func (s *subscriptions) add(client any, send func(string) error, after time.Time
 		one = &subscriber{topics: map[topic]string{}, due: map[topic]bool{}, after: after, send: send}
 		s.all[client] = one
 	}
-	for t, uri := range topics {
-		one.topics[t] = uri
-	}
+	maps.Copy(one.topics, topics)
 	if !s.feeding {
 		s.feeding = true
 		// From here on nothing is missed: a row that is not durable yet follows

@@ -251,10 +251,8 @@ func compile(data []byte) (s *gojsonschema.Schema, err error) {
 func refers(v any) bool {
 	switch v := v.(type) {
 	case []any:
-		for _, x := range v {
-			if refers(x) {
-				return true
-			}
+		if slices.ContainsFunc(v, refers) {
+			return true
 		}
 	case map[string]any:
 		for key, x := range v {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,9 +94,7 @@ func Set(format Format, text string, edits []Edit) (string, error) {
 	}
 	if format == YAML && text == "" {
 		added, _ := readYAML(newYAML)
-		for key, v := range added {
-			want[key] = v
-		}
+		maps.Copy(want, added)
 	}
 	return out, verify(format, out, want)
 }

@@ -2,7 +2,8 @@ package engine
 
 import (
 	"encoding/binary"
-	"sort"
+	"maps"
+	"slices"
 
 	"github.com/resilientwrite/resilientwrite/call"
 )
@@ -56,16 +57,11 @@ func (m *Mutation) copyXattrs() (copied int, kept bool) {
 	if err != nil {
 		return 0, false
 	}
-	names := make([]string, 0, len(attrs))
-	for name := range attrs {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	kept = true
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(attrs)) {
 		kept = m.Slot.File.SetXattr(name, attrs[name]) == nil && kept
 	}
-	return len(names), kept
+	return len(attrs), kept
 }
 
 const (

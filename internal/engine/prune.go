@@ -1,12 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -269,15 +269,8 @@ func (s *Engine) OverBounds() (b Bounds, err error) {
 	if err := s.rankKept(objects, &b); err != nil {
 		return b, err
 	}
-	list := make([]*Kept, 0, len(objects))
-	for _, k := range objects {
-		list = append(list, k)
-	}
-	sort.Slice(list, func(i, j int) bool {
-		if list[i].seq != list[j].seq {
-			return list[i].seq < list[j].seq
-		}
-		return list[i].sha < list[j].sha
+	list := slices.SortedFunc(maps.Values(objects), func(a, b *Kept) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.sha, b.sha))
 	})
 	caps, now, goes, pinned := s.Host.HistoryCaps(), s.Now(), map[*Kept]bool{}, map[string]bool{}
 	if s.Pinned != nil {

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -76,14 +77,7 @@ func (c Code) Class() Class {
 }
 
 // Codes lists every Code, sorted.
-func Codes() []Code {
-	list := make([]Code, 0, len(classes))
-	for c := range classes {
-		list = append(list, c)
-	}
-	slices.Sort(list)
-	return list
-}
+func Codes() []Code { return slices.Sorted(maps.Keys(classes)) }
 
 // classes gives every Code its class. docs/errors.md is made from it.
 var classes = map[Code]Class{

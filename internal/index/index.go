@@ -21,6 +21,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -292,11 +294,7 @@ func forgetOld(dir fsx.Dir) error {
 // merge passes the entries of the file and of the overlay to w in the order of
 // their keys; the overlay wins.
 func (x *Index) merge(w *writer, drop func(Key, Entry) bool) error {
-	keys := make([]Key, 0, len(x.overlay))
-	for k := range x.overlay {
-		keys = append(keys, k)
-	}
-	sort.Slice(keys, func(i, j int) bool { return bytes.Compare(keys[i][:], keys[j][:]) < 0 })
+	keys := slices.SortedFunc(maps.Keys(x.overlay), func(a, b Key) int { return bytes.Compare(a[:], b[:]) })
 	put := func(k Key, e Entry) error {
 		if drop != nil && drop(k, e) {
 			return nil

@@ -211,13 +211,8 @@ func (p *repairing) caches() error {
 	if err != nil {
 		return err
 	}
-	stale := p.journal
-	for _, a := range p.out.Actions {
-		stale = stale || a.Code == problemSnapshot
-	}
-	for _, snap := range list {
-		stale = stale || snap.Err != nil
-	}
+	stale := p.journal || slices.ContainsFunc(p.out.Actions, func(a admin.RepairAction) bool { return a.Code == problemSnapshot }) ||
+		slices.ContainsFunc(list, func(s index.Snapshot) bool { return s.Err != nil })
 	if !stale {
 		return nil
 	}

@@ -5,9 +5,10 @@ package handoff
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/call"
@@ -213,12 +214,7 @@ func (l *Layer) archives(n int) ([]string, int, error) {
 	if err != nil {
 		return list, 0, err
 	}
-	sort.Slice(all, func(i, j int) bool {
-		if all[i].at != all[j].at {
-			return all[i].at > all[j].at
-		}
-		return all[i].name > all[j].name
-	})
+	slices.SortFunc(all, func(a, b found) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.name, a.name)) })
 	for _, f := range all[:min(n, len(all))] {
 		list = append(list, engine.StateDirName+"/"+Dir+"/"+f.name)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -213,9 +214,7 @@ func (c *callWriter) begin() {
 	if c.to.begun {
 		return
 	}
-	for name, values := range c.header {
-		c.to.Header()[name] = values
-	}
+	maps.Copy(c.to.Header(), c.header)
 	c.to.WriteHeader(c.status)
 }
 
