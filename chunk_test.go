@@ -687,15 +687,8 @@ func TestResetStartsAgain(t *testing.T) {
 	fileIs(t, dir, "out.txt", "new")
 	equal(t, chunkStatus(t, s, "neighbour").NextIndex, 2)
 	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
-	gone := 0
-	for _, e := range tail.Entries {
-		if e.Op == "delete" {
-			gone++
-		}
-	}
-	if gone != 602 { // the pieces and the manifest
-		t.Errorf("%d rows of removals", gone)
-	}
+	gone := testbed.Count(tail.Entries, func(e rw.JournalEntry) bool { return e.Op == "delete" })
+	equal(t, gone, 602, "rows of removals of the pieces and the manifest")
 	check(t, s, true)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestClockSetBackInOneProcess: what was counted and kept while the clock was a year ahead
@@ -79,13 +80,9 @@ func TestVersionsOfAWrongClockKeepTheirAge(t *testing.T) {
 			}
 			compact(t, s, admin.CompactRequest{})
 		}
-		available := func(s *rw.Store) (n int) {
-			for _, v := range must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t).Versions {
-				if v.Available {
-					n++
-				}
-			}
-			return n
+		available := func(s *rw.Store) int {
+			h := must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
+			return testbed.Count(h.Versions, func(v rw.FileVersion) bool { return v.Available })
 		}
 		with(0, rewrite)
 		with(off, func(s *rw.Store) {

@@ -164,10 +164,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 	expect(t, n == rows, "a dry run left a row")
 	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), Reason: "a key leaked", Call: rw.Call{Caller: "operator"}})
 	for _, want := range []string{"journal", "history", "scratch", "quarantine", "chunks", "checkpoints", "handoffs", "tx", "cursors", "others", "deep"} {
-		found := false
-		for _, p := range r.Places {
-			found = found || p.Place == want && p.Count > 0
-		}
+		found := slices.ContainsFunc(r.Places, func(p admin.ErasedPlace) bool { return p.Place == want && p.Count > 0 })
 		expect(t, found, "nothing was erased in %s: %+v", want, r.Places)
 	}
 	equal(t, cmp.Diff(plan.Removed, r.Removed), "", "it removed other objects than the dry run had listed:\n")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -149,15 +150,8 @@ func TestFlushesOfACommitThatIsRolledBack(t *testing.T) {
 	fs.Inject(nil)
 	e := rw.AsError("", err)
 	require(t, e != nil && e.Effect == rw.EffectNone, "%v", err)
-	dirs := 0
-	for _, op := range fs.Trace() {
-		if op.Kind == "syncdir" {
-			dirs++
-		}
-	}
-	if dirs > 2 { // staging/, the workspace
-		t.Errorf("%d flushes of directories", dirs)
-	}
+	dirs := testbed.Count(fs.Trace(), func(op simfs.Op) bool { return op.Kind == "syncdir" })
+	expect(t, dirs <= 2, "%d flushes of directories, there are staging/ and the workspace", dirs)
 	equal(t, cmp.Diff(before, files(fs)), "")
 }
 
@@ -408,7 +402,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "old", Content: []byte(old)}))(t)
 	calls := laneCalls(s)
 	maps.Copy(calls, laneVerbs(t, s))
-	for _, name := range testbed.Share(t, sortedKeys(calls), 12, nil) {
+	for _, name := range testbed.Share(t, slices.Sorted(maps.Keys(calls)), 12, nil) {
 		row, whole := calls[name], int64(1)
 		for end := int64(1); ; end = max(end+1, end*2) {
 			before := snapshot(t, dir)

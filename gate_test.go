@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -250,13 +251,7 @@ func rawRows(t *testing.T, dir string) []map[string]any {
 
 func refusalsIn(t *testing.T, dir string) int {
 	t.Helper()
-	n := 0
-	for _, row := range rawRows(t, dir) {
-		if row["kind"] == "refused" {
-			n++
-		}
-	}
-	return n
+	return testbed.Count(rawRows(t, dir), func(row map[string]any) bool { return row["kind"] == "refused" })
 }
 
 func draftFiles(dir string) []string {
@@ -382,7 +377,7 @@ func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []st
 	t.Helper()
 	var found []string
 	files := readTree(t, dir, quarantine)
-	for _, p := range sortedKeys(files) {
+	for _, p := range slices.Sorted(maps.Keys(files)) {
 		for _, n := range needles {
 			if bytes.Contains(files[p], []byte(n)) {
 				found = append(found, p+": "+n[:4]+"…")

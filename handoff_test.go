@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -370,12 +371,7 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 		return handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(body)})
 	}
 	warned := func(out handoff.WriteResult) bool {
-		for _, w := range out.Warnings {
-			if w.Reason == call.WarnUnreadHandoff && w.Hint != "" {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(out.Warnings, func(w rw.Warning) bool { return w.Reason == call.WarnUnreadHandoff && w.Hint != "" })
 	}
 	next("one")
 	out := next("two")

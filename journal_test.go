@@ -23,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func hash(s string) string {
@@ -587,12 +588,7 @@ func TestOperationOfACommitThatWasRolledBack(t *testing.T) {
 	judge(rw.OperationRequest{InvocationID: inv}, false)
 	// The row itself is in the journal: it is skipped, not missing.
 	all := must(s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64)}))(t)
-	rows := 0
-	for _, row := range all.Entries {
-		if row.InvocationID == inv && row.Kind == "commit" {
-			rows++
-		}
-	}
+	rows := testbed.Count(all.Entries, func(e rw.JournalEntry) bool { return e.InvocationID == inv && e.Kind == "commit" })
 	equal(t, rows, 1, "rows of the commit that was rolled back")
 	noErr(t, s.Close(background))
 }

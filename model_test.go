@@ -3,9 +3,10 @@ package resilientwrite_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,9 +19,7 @@ type world map[string]string
 
 func (w world) clone() world {
 	out := make(world, len(w))
-	for p, c := range w {
-		out[p] = c
-	}
+	maps.Copy(out, w)
 	return out
 }
 
@@ -389,11 +388,7 @@ func (w *walker) undo() {
 			}
 		}
 	}
-	var paths []string
-	for p := range named {
-		paths = append(paths, p)
-	}
-	sort.Strings(paths)
+	paths := slices.Sorted(maps.Keys(named))
 	r, err := w.s.Undo(background, rw.UndoRequest{N: n})
 	if w.result(err, true) {
 		for i, seq := range r.Undone {

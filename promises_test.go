@@ -159,12 +159,7 @@ func TestPreconditions(t *testing.T) {
 	st, _ := os.Stat(filepath.Join(dir, "a.txt"))
 	expect(t, st.Mode().Perm() == 0o444, "mode %v", st.Mode())
 	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true}))(t)
-	refusals := 0
-	for _, e := range tail.Entries {
-		if e.Kind == "refused" {
-			refusals++
-		}
-	}
+	refusals := testbed.Count(tail.Entries, func(e rw.JournalEntry) bool { return e.Kind == "refused" })
 	equal(t, refusals, 12, "refusals in the journal")
 	check(t, s, true)
 }
@@ -255,12 +250,7 @@ func TestOneWinner(t *testing.T) {
 	}
 	data, _ := os.ReadFile(filepath.Join(dir, "log.txt"))
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
-	rows := 0
-	for _, e := range tail.Entries {
-		if e.Path == "log.txt" || e.RealPath == "log.txt" {
-			rows++
-		}
-	}
+	rows := testbed.Count(tail.Entries, func(e rw.JournalEntry) bool { return e.Path == "log.txt" || e.RealPath == "log.txt" })
 	n := strings.Count(string(data), "\n")
 	expect(t, n == 60 && rows == 60, "%d lines, %d rows", n, rows)
 	check(t, s, true)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -300,7 +301,7 @@ func secretTexts(seed uint64) []credential {
 func TestNoRefusalLeavesASecret(t *testing.T) {
 	t.Parallel()
 	seed := uint64(1000)
-	for _, name := range sortedKeys(refusalKinds) {
+	for _, name := range slices.Sorted(maps.Keys(refusalKinds)) {
 		seed += 1000
 		k, first := refusalKinds[name], seed
 		t.Run(name, func(t *testing.T) {
@@ -321,7 +322,7 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 	}
 	s, restore := openRefusing(t, dir, host, k, note)
 	secrets, refusals := map[string][]string{}, 0
-	for n, place := range sortedKeys(places) {
+	for n, place := range slices.Sorted(maps.Keys(places)) {
 		for i, c := range secretTexts(seed + uint64(n)*10 + 1) {
 			if (i+n+phase(turns(1)))%turns(1) != 0 {
 				continue
@@ -373,7 +374,7 @@ func openRefusing(t *testing.T, dir, host string, k refusalKind, note func(...an
 	fill := func() {
 		for _, sub := range []string{"", "infra", ".git/hooks"} {
 			noErr(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
-			for _, ext := range append(sortedKeys(malformed), ".txt") {
+			for _, ext := range append(slices.Sorted(maps.Keys(malformed)), ".txt") {
 				noErr(t, os.WriteFile(filepath.Join(dir, sub, "old"+ext), []byte("one\nline two\n"), 0o644))
 			}
 		}
@@ -404,15 +405,6 @@ func errorsOf(err error) (list []any) {
 	} else if err != nil {
 		list = []any{rw.AsError("", err), err.Error()}
 	}
-	return list
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	var list []string
-	for k := range m {
-		list = append(list, k)
-	}
-	slices.Sort(list)
 	return list
 }
 

@@ -179,10 +179,7 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 			}
 			rows, terr := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64), Limit: 1000})
 			noErr(t, terr)
-			aborted := false
-			for _, e := range rows.Entries {
-				aborted = aborted || e.Kind == "abort"
-			}
+			aborted := slices.ContainsFunc(rows.Entries, func(e rw.JournalEntry) bool { return e.Kind == "abort" })
 			expect(t, full.given == aborted, "%s at %d: reserve given up %v, rolled back %v", r.Path, at, full.given, aborted)
 			if err != nil {
 				refusals++

@@ -337,11 +337,7 @@ func TestTopicsOfEveryAddress(t *testing.T) {
 		"rw://file/%C3%BC%20%3F%23.md": {Path: "ü ?#.md"},
 	} {
 		want, ok := topicOf(uri)
-		found := false
-		for _, got := range topicsOf(e) {
-			found = found || got == want
-		}
-		testbed.Expect(t, ok && found, "%s: %v %v, a row has %v", uri, want, ok, topicsOf(e))
+		testbed.Expect(t, ok && slices.Contains(topicsOf(e), want), "%s: %v %v, a row has %v", uri, want, ok, topicsOf(e))
 	}
 	for _, e := range []rw.JournalEntry{{}, {Path: ".resilient_write/scratch/x"}, {Path: ".resilient_write/"}, {Path: ".resilient_write/quarantine/draft"}} {
 		got := topicsOf(e)

@@ -24,6 +24,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -171,13 +172,7 @@ func updatesAreGathered(t *testing.T, s *rw.Store) {
 		save(t, s, "a.txt", fmt.Sprint(i))
 	}
 	p.wait("an update of each after the last write", func() bool {
-		n := 0
-		for _, u := range p.got(updated) {
-			if u.At.After(last) {
-				n++
-			}
-		}
-		return n >= 2
+		return testbed.Count(p.got(updated), func(u note) bool { return u.At.After(last) }) >= 2
 	})
 	byURI := map[string][]time.Time{}
 	for _, n := range p.got(updated) {

@@ -286,12 +286,9 @@ func TestNoAddressFitsTwoTemplates(t *testing.T) {
 		}
 	}
 	for _, uri := range uris {
-		fits := 0
-		for _, r := range mcpserver.Resources() {
-			if !r.Template && r.URI == uri || r.Template && uritemplate.MustNew(r.URI).Regexp().MatchString(uri) {
-				fits++
-			}
-		}
+		fits := testbed.Count(mcpserver.Resources(), func(r mcpserver.ResourceInfo) bool {
+			return !r.Template && r.URI == uri || r.Template && uritemplate.MustNew(r.URI).Regexp().MatchString(uri)
+		})
 		expect(t, fits <= 1, "%s fits %d", uri, fits)
 	}
 }

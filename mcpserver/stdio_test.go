@@ -116,10 +116,8 @@ func TestEveryBadMessageIsAnsweredUnderItsID(t *testing.T) {
 
 func anyHas(all map[string][]string, want string) bool {
 	for _, list := range all {
-		for _, one := range list {
-			if one == want {
-				return true
-			}
+		if slices.Contains(list, want) {
+			return true
 		}
 	}
 	return false

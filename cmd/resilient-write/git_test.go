@@ -66,9 +66,7 @@ func attacks(monitor, hook string) map[string]attack {
 	shape := map[string]string{"d/HEAD": "ref: refs/heads/main\n", "d/objects/x": "x", "d/refs/x": "x", "d/config": tree}
 	with := func(files map[string]string, more ...string) map[string]string {
 		out := map[string]string{}
-		for name, text := range files {
-			out[name] = text
-		}
+		maps.Copy(out, files)
 		for i := 0; i < len(more); i += 2 {
 			out[more[i]] = more[i+1]
 		}

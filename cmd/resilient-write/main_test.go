@@ -108,12 +108,7 @@ func TestPipelinedCreatesOneWins(t *testing.T) {
 	replies := pipeline(t, t.TempDir(), 8, func(i int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"one.txt","content":"writer %d"}}}`, i, i)
 	})
-	won := 0
-	for _, r := range replies {
-		if strings.Contains(r, `"ok":true`) {
-			won++
-		}
-	}
+	won := testbed.Count(replies, func(r string) bool { return strings.Contains(r, `"ok":true`) })
 	require(t, len(replies) == 8 && won == 1, "%d replies, %d winners", len(replies), won)
 }
 

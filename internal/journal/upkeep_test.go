@@ -116,11 +116,7 @@ func TestHolesThatACrashMakes(t *testing.T) {
 		for range 2 {
 			l, rep, err := tryOpen(disk, journal.Options{Flushed: 1})
 			testbed.NoErr(t, err)
-			for _, n := range rep.Torn {
-				if n.Missing != nil {
-					holes++
-				}
-			}
+			holes += testbed.Count(rep.Torn, func(n journal.Note) bool { return n.Missing != nil })
 			testbed.NoErr(t, write(l, "after", true))
 			audit(t, l)
 			l.Close()

@@ -30,11 +30,7 @@ func TestRules(t *testing.T) {
 		for _, h := range r.hits {
 			for seed := range uint64(5) {
 				found := s.newText([]byte(expand(h, seed))).findings()
-				ok := false
-				for _, f := range found {
-					ok = ok || f.rule.id == r.id && f.confidence.rank() >= r.grade().rank()
-				}
-				if !ok {
+				if !slices.ContainsFunc(found, func(f raw) bool { return f.rule.id == r.id && f.confidence.rank() >= r.grade().rank() }) {
 					t.Errorf("rule %s (%s): %s not found with seed %d: %s", r.id, r.what, h, seed, describe(found))
 					break
 				}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -46,9 +47,7 @@ func (p *project) review(t *testing.T, now surface.Document, entries ...string) 
 	t.Helper()
 	data := testbed.Must(now.Encode())(t)
 	goldens := map[string][]byte{now.SchemaVersion: data}
-	for name, golden := range p.goldens {
-		goldens[name] = golden
-	}
+	maps.Copy(goldens, p.goldens)
 	log := "# Changes\n\n" + fmt.Sprintf("## %s – unreleased\n\n%s\n\n", now.SchemaVersion, strings.Join(entries, "\n")) + strings.Join(p.log, "\n")
 	return surface.Review(goldens, []byte(log), now)
 }

@@ -3,6 +3,7 @@ package surface_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,10 +94,7 @@ func TestSchemaDifferences(t *testing.T) {
 			if way.want == none {
 				continue
 			}
-			found := false
-			for _, d := range way.list {
-				found = found || d.Class == way.want && d.Address == s.at
-			}
+			found := slices.ContainsFunc(way.list, func(d surface.Difference) bool { return d.Class == way.want && d.Address == s.at })
 			testbed.Expect(t, found, "%s, %s: nothing at %s: %v", s.name, way.name, s.at, way.list)
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,9 +116,7 @@ func dedupe(list []any) (out []any) {
 // further in.
 func (r source) changed(s map[string]any, depth int) map[string]any {
 	out := map[string]any{}
-	for key, v := range s {
-		out[key] = v
-	}
+	maps.Copy(out, s)
 	for key, v := range s {
 		if inner, ok := v.(map[string]any); ok && r.IntN(2) == 0 {
 			if key == "properties" {
@@ -210,10 +210,7 @@ func TestNothingThatBreaksIsCalledCompatible(t *testing.T) {
 // compatible by decision: callers do not send members that are not described,
 // clients ignore them.
 func fresh(list []surface.Difference) bool {
-	for _, d := range list {
-		if d.What == "new" || strings.HasPrefix(d.What, "other members are allowed") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(d surface.Difference) bool {
+		return d.What == "new" || strings.HasPrefix(d.What, "other members are allowed")
+	})
 }

@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,10 +106,7 @@ func TestDepthLimits(t *testing.T) {
 				text += "\n---\n"
 			}
 			r := Check(c.format, []byte(text))
-			found := false
-			for _, p := range r.Problems {
-				found = found || p.Severity == Error && strings.Contains(p.Message, "nested deeper than")
-			}
+			found := slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Severity == Error && strings.Contains(p.Message, "nested deeper than") })
 			testbed.Expect(t, found && !r.Valid && len(r.Problems) <= 3, "%s of %d %q: %v", c.format, size, c.piece, r.Problems)
 		}
 	}

@@ -107,6 +107,16 @@ func Require(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
+// Count returns for how many elements of a list ok holds.
+func Count[T any](list []T, ok func(T) bool) (n int) {
+	for _, x := range list {
+		if ok(x) {
+			n++
+		}
+	}
+	return n
+}
+
 func difference(got, want any, what []any) string {
 	if text := fmt.Sprint(got, want); strings.Contains(text, "\n") {
 		return fmt.Sprintf("%sgot\n%v\nwant\n%v", prefix(what), got, want)
