@@ -19,6 +19,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // briefly calls a tool and returns the one block of text of its brief reply,
@@ -299,7 +300,7 @@ func TestSchemasAreResources(t *testing.T) {
 	t.Parallel()
 	s, _, _ := briefServer(t, nil)
 	read := func(uri string) string { return handled(t, s, "resources/read", `{"uri":"`+uri+`"}`) }
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		if tool.Name == "exec" || tool.Name == "claim" { // which cannot be called where it is not listed
 			continue
 		}

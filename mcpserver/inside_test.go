@@ -20,6 +20,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // What tests from outside have to see or to change inside, so that they need
@@ -187,7 +188,7 @@ func checkServerTexts(t *testing.T, o *Options) {
 	check := func(where, text string) {
 		texts++
 		for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
-			_, ours := Tool(name[3:])
+			_, ours := toolbox.Lookup(name[3:])
 			of, ok := h.tool(name)
 			known := ok && of.Listed || strings.HasPrefix(where, "describe") // which says what is not listed
 			testbed.Expect(t, !ours || known && wire(name) == name, "%s: %s is not listed: %.300s", where, name, text)

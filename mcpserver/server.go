@@ -22,14 +22,14 @@
 // [New] makes a server for a store, [ServeStdio] and [NewHTTP] serve it. An
 // existing server takes the tools with [Tools]; a loop around a language model
 // needs no protocol and uses package toolbox. [Options] select the listed tools and
-// wrap them. [Table], [Resources], [Prompts] and [Surface] describe everything
+// wrap them. [toolbox.Table], [Resources], [Prompts] and [Surface] describe everything
 // a client can see; docs/governance.md says how that may change.
 //
 // # What it adds
 //
 // The gate is stricter than the library's where neither the policy file nor the
 // host configures it: [rw.GateOfAgents]. Replies name the next step where it is
-// clear ([NextAction]). Questions of the host's hooks reach the user of a
+// clear ([toolbox.NextAction]). Questions of the host's hooks reach the user of a
 // client that supports elicitation, progress reaches a client that asks for it,
 // and a call that is canceled before its commit point has changed nothing.
 package mcpserver

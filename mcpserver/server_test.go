@@ -28,6 +28,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 var ctx = context.Background()
@@ -110,7 +111,7 @@ func TestAnyArguments(t *testing.T) {
 		`{"path":"a","content":"x","mode":"create","expected_prev_sha256":"zz"}`, `{"after_seq":-1}`, `{"after_seq":18446744073709551616}`, `{"deep":1}`,
 		`{"path":"` + strings.Repeat("a", 5000) + `","content":"x"}`, `{"path":"x","content":"` + strings.Repeat("y", 64<<10) + `","mode":"overwrite","allow_shrink":true}`,
 	} {
-		for _, tool := range mcpserver.Table() {
+		for _, tool := range toolbox.Table() {
 			doc, isError := reply(t, s, "rw_"+tool.Name, json.RawMessage(args))
 			conforms(t, tool, doc, isError)
 		}
@@ -118,12 +119,12 @@ func TestAnyArguments(t *testing.T) {
 }
 
 func FuzzToolArguments(f *testing.F) {
-	for i := range mcpserver.Table() {
+	for i := range toolbox.Table() {
 		f.Add(i, []byte(`{"path":"a.txt","content":"x","mode":"append"}`))
 		f.Add(i, []byte(`{"after_seq":1,"n":2,"deep":true}`))
 	}
 	s := mcpserver.New(openStore(f), &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
-	table := mcpserver.Table()
+	table := toolbox.Table()
 	f.Fuzz(func(t *testing.T, i int, args []byte) {
 		if !json.Valid(args) {
 			return // the transport's to refuse
@@ -143,7 +144,7 @@ func TestTableIsTheStore(t *testing.T) {
 	// What hooks and people do about changes around the tools: no model needs it.
 	around := map[string]bool{"scan": true, "changes": true, "snapshot": true, "snapshot_diff": true, "snapshot_restore": true, "snapshot_list": true, "blame": true, "stage_changes": true}
 	tools := map[string]bool{}
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		tools[tool.Name] = true
 		expect(t, len(strings.Split(tool.Description, ". ")) >= 3, "%s: the description is too short for an agent", tool.Name)
 	}

@@ -13,7 +13,7 @@ import (
 // schemas, tiers and annotations, presets, closed sets, details, warnings, the schema
 // of a refusal, environment variables, resources and prompts. The same code always
 // gives the same bytes. testdata/surface keeps one such document for each released
-// [SchemaVersion], and docs/governance.md describes how changes are reviewed.
+// [toolbox.SchemaVersion], and docs/governance.md describes how changes are reviewed.
 func Surface() ([]byte, error) {
 	doc, err := surfaceDocument()
 	if err != nil {
@@ -36,10 +36,10 @@ func surfaceDocument() (surface.Document, error) {
 		return surface.BriefReply{Name: b.Name, Fields: b.Fields}
 	})
 	return surface.Document{
-		SchemaVersion:   SchemaVersion,
+		SchemaVersion:   toolbox.SchemaVersion,
 		EnvelopeVersion: rw.EnvelopeVersion,
 		Names:           []string{"rw_*", "rw.*"},
-		Tools:           mapped(Table(), surfaceTool),
+		Tools:           mapped(toolbox.Table(), surfaceTool),
 		Presets:         surfacePresets(),
 		Kinds:           mapped(rw.Kinds(), text),
 		Reasons:         mapped(rw.Reasons(), text),
@@ -81,9 +81,9 @@ func surfacePresets() []surface.Preset {
 		short[b.Name] = b.Arguments
 	}
 	var list []surface.Preset
-	for _, p := range Presets() {
+	for _, p := range toolbox.Presets() {
 		one := surface.Preset{Name: string(p), Tools: []surface.PresetTool{}, Brief: toolbox.New(nil, &toolbox.Options{Tier: p}).Replies() == BriefReplies}
-		for _, t := range Table() {
+		for _, t := range toolbox.Table() {
 			if !p.Lists(t.Tier) {
 				continue
 			}

@@ -77,7 +77,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 	t.Parallel()
 	doc := current(t)
 	store := openStore(t)
-	for i, p := range mcpserver.Presets() {
+	for i, p := range toolbox.Presets() {
 		var want []string
 		for _, tool := range doc.Presets[i].Tools {
 			want = append(want, "rw_"+tool.Name)
@@ -406,7 +406,7 @@ func TestValidatorsAgree(t *testing.T) {
 	}
 	schemas := map[string]json.RawMessage{"the envelope": current(t).Envelope}
 	store := openStore(t)
-	for _, p := range mcpserver.Presets() {
+	for _, p := range toolbox.Presets() {
 		for _, tool := range list(t, mcpserver.New(store, &mcpserver.Options{Tier: p})) {
 			data := must(json.Marshal(tool))(t)
 			one := testbed.Decoded[struct{ InputSchema, OutputSchema json.RawMessage }](t, data)

@@ -23,7 +23,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // shell runs the command in a workspace.
@@ -79,7 +79,7 @@ func TestEveryToolHasACommand(t *testing.T) {
 			reached[v.tool] = v
 		}
 	}
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		v, ok := reached[tool.Name]
 		if !ok {
 			t.Errorf("no command calls %s", tool.Name)
@@ -657,7 +657,7 @@ func TestErrorsHoldNoContent(t *testing.T) {
 	for _, g := range groups {
 		for _, v := range g.verbs {
 			name := append(strings.Fields(g.before), strings.Fields(v.use)[0])
-			tool, _ := mcpserver.Tool(v.tool)
+			tool, _ := toolbox.Lookup(v.tool)
 			list := must(arguments(tool))(t)
 			kinds := map[string]string{}
 			for _, one := range list {

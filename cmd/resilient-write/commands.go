@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // files and the other tables list every subcommand that calls a tool, one line
@@ -203,7 +203,7 @@ func (a *app) tool() *cobra.Command {
 
 // toolNames returns the names of all tools, for shell completion.
 func toolNames() (list []string) {
-	for _, t := range mcpserver.Table() {
+	for _, t := range toolbox.Table() {
 		list = append(list, "rw_"+t.Name)
 	}
 	return list

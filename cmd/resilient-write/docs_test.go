@@ -21,6 +21,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // documents returns the texts for readers, by their path in the repository.
@@ -49,7 +50,7 @@ var toolName = regexp.MustCompile(`\brw[_.]([a-z][a-z0-9_]*)`)
 // removed from the documents too.
 func TestDocumentsNameToolsThatExist(t *testing.T) {
 	var known []string
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		known = append(known, tool.Name)
 	}
 	found := 0
@@ -85,7 +86,7 @@ func TestSnippetsAgree(t *testing.T) {
 // reason in the instructions for an agent must exist.
 func TestSnippetsUseWordsThatExist(t *testing.T) {
 	known := map[string]bool{"rw_": true, "resilientwrite": true, "ok": true, "next_actions": true, "hint": true, "draft_ref": true, "suggested_action": true}
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		known["rw_"+tool.Name], known["mcp__resilientwrite__rw_"+tool.Name] = true, true
 		for _, schema := range []json.RawMessage{tool.Input, tool.Output} {
 			doc := testbed.Decoded[struct{ Properties map[string]any }](t, schema)
@@ -125,8 +126,8 @@ func TestPermissionsNameToolsThatOnlyRead(t *testing.T) {
 		}
 		for _, name := range decode(t, f)["permissions"].(map[string]any)["allow"].([]any) {
 			tool, ours := strings.CutPrefix(name.(string), "mcp__resilientwrite__rw_")
-			i := slices.IndexFunc(mcpserver.Table(), func(i mcpserver.ToolInfo) bool { return i.Name == tool })
-			expect(t, ours && i >= 0 && !mcpserver.Table()[i].Destructive, "%v: %s", f, name)
+			i := slices.IndexFunc(toolbox.Table(), func(i mcpserver.ToolInfo) bool { return i.Name == tool })
+			expect(t, ours && i >= 0 && !toolbox.Table()[i].Destructive, "%v: %s", f, name)
 			read++
 		}
 	}
@@ -157,7 +158,7 @@ func TestNothingPromisedIsLost(t *testing.T) {
 	f := must(os.Open("testdata/promised.txt"))(t)
 	defer f.Close()
 	tools := map[string]bool{}
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		tools["rw_"+tool.Name], tools[tool.Name] = true, true
 	}
 	command := func(path []string) *cobra.Command { // the flags of one command are there at a time

@@ -29,7 +29,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -215,7 +214,7 @@ func wantTools(t *testing.T, args []string) int {
 	if i := slices.Index(args, "--tier"); i >= 0 {
 		tier = args[i+1]
 	}
-	preset := must(mcpserver.ParsePreset(tier))(t)
+	preset := must(toolbox.ParsePreset(tier))(t)
 	return len(toolbox.New(nil, &toolbox.Options{Tier: preset}).Tools())
 }
 
@@ -289,7 +288,7 @@ func TestInstallConfigurationsServe(t *testing.T) {
 // to choose a tier, so they need not change with each tool.
 func TestInstallTiers(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| ([0-9]+) \\| ([0-9]+) \\|").FindAllStringSubmatch(page(t, "docs/install.md"), -1)
-	mustEqual(t, len(rows), len(mcpserver.Presets()), "the table has tiers")
+	mustEqual(t, len(rows), len(toolbox.Presets()), "the table has tiers")
 	for _, row := range rows {
 		tools, size := list(t, row[1])
 		for _, fact := range []struct {

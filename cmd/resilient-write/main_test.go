@@ -23,8 +23,8 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // TestMain makes the binary reply in full unless a test says otherwise: most
@@ -90,7 +90,7 @@ func callTool(t *testing.T, c *client.Client, name string, args map[string]any) 
 // once, when it is first used.
 var outputs = sync.OnceValue(func() map[string]func() (*spec.Compiled, error) {
 	all := map[string]func() (*spec.Compiled, error){}
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		all["rw_"+tool.Name] = sync.OnceValues(func() (*spec.Compiled, error) { return spec.Compile(tool.Output) })
 	}
 	return all

@@ -86,7 +86,7 @@ func spoken(hint string) string {
 
 // isArgument reports whether a tool has an argument of this name.
 func isArgument(name string) bool {
-	return slices.ContainsFunc(mcpserver.Table(), func(t mcpserver.ToolInfo) bool {
+	return slices.ContainsFunc(toolbox.Table(), func(t mcpserver.ToolInfo) bool {
 		list, _ := arguments(t)
 		return slices.ContainsFunc(list, func(a argument) bool { return a.Name == name })
 	})

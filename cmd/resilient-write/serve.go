@@ -159,18 +159,18 @@ func (s *settings) added() []string {
 // replies, or returns "" if nothing is.
 func (s *settings) checkList() (what, hint string) {
 	if s.tier != "" {
-		if _, err := mcpserver.ParsePreset(s.tier); err != nil {
+		if _, err := toolbox.ParsePreset(s.tier); err != nil {
 			tiers := []string{"core", "standard", "full"}
 			return "unknown tier", didYouMean(s.tier, "", tiers, "the tiers are core, standard and full")
 		}
 	}
 	if s.replies != "" {
-		if _, err := mcpserver.ParseReplies(s.replies); err != nil {
+		if _, err := toolbox.ParseReplies(s.replies); err != nil {
 			return "unknown form of replies", didYouMean(s.replies, "", []string{"brief", "full"}, "replies are brief or full")
 		}
 	}
 	var names []string
-	for _, t := range mcpserver.Table() {
+	for _, t := range toolbox.Table() {
 		names = append(names, t.Name)
 	}
 	for _, name := range s.added() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // args are the arguments of one call.
@@ -168,7 +169,7 @@ func openSurface(t *testing.T) *servedTools {
 	t.Helper()
 	s := &servedTools{t: t, dir: t.TempDir(), tools: map[string]mcpserver.ToolInfo{}, replies: map[string]args{}}
 	s.c = connect(t, s.dir)
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		if tool.Name != "exec" && tool.Name != "claim" { // cannot be called unless listed; they have separate tests
 			s.tools[tool.Name] = tool
 		}

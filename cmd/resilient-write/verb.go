@@ -91,7 +91,7 @@ func (a *app) build(v verb) *cobra.Command {
 	if !slices.Contains(a.args, name) {
 		return &cobra.Command{Use: v.use, Short: v.short, GroupID: v.group, Run: func(*cobra.Command, []string) {}}
 	}
-	tool, ok := mcpserver.Tool(v.tool)
+	tool, ok := toolbox.Lookup(v.tool)
 	list, err := arguments(tool)
 	if err != nil || !ok {
 		panic("no tool " + v.tool) // the tables are part of the program

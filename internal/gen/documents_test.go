@@ -19,7 +19,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 var repository = filepath.Join("..", "..")
@@ -215,7 +215,7 @@ func TestGoBlocksCompile(t *testing.T) {
 // TestServerPageShowsEveryTool checks that the table of tools is complete.
 func TestServerPageShowsEveryTool(t *testing.T) {
 	text := pages(t)["docs/mcp.md"].prose
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range toolbox.Table() {
 		testbed.Expect(t, strings.Contains(text, "`rw_"+tool.Name+"`"), "docs/mcp.md does not name rw_%s", tool.Name)
 	}
 }

@@ -69,7 +69,7 @@ func Files() map[string][]byte {
 		"spec/handoff.schema.json":   handoffSchema(),
 		"docs/policy.md":             filled("policy", policyTables()),
 		"docs/errors.md":             filled("errors", errorRows()),
-		"docs/tools.md":              filled("tools", mcpserver.Table()),
+		"docs/tools.md":              filled("tools", toolbox.Table()),
 		"docs/surface.md":            filled("surface", currentSurface()),
 		"docs/install.md":            installDoc(),
 	}
@@ -166,7 +166,7 @@ func handoffSchema() []byte {
 
 func toolsSchema() []byte {
 	var list []schema.Object
-	for _, t := range mcpserver.Table() {
+	for _, t := range toolbox.Table() {
 		list = append(list, schema.Object{
 			{Key: "name", Value: "rw_" + t.Name}, {Key: "title", Value: t.Title}, {Key: "tier", Value: t.Tier},
 			{Key: "description", Value: t.Description},
