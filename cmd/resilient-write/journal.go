@@ -14,6 +14,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -240,27 +241,16 @@ func (a *app) runExport(ctx context.Context, out string) error {
 	return a.withOldStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
 		var r exportReply
 		write := func(w io.Writer) (err error) {
-			counted := &countedWriter{w: w}
-			buffered := bufio.NewWriterSize(counted, 64<<10)
+			var n journal.Size
+			buffered := bufio.NewWriterSize(io.MultiWriter(w, &n), 64<<10)
 			if r.ExportResult, err = s.Admin().Export(ctx, admin.ExportRequest{W: buffered}); err == nil {
 				err = buffered.Flush()
 			}
-			r.Bytes = counted.n
+			r.Bytes = int64(n)
 			return err
 		}
 		return a.deliver(out, "export", write, &r, showExport)
 	})
-}
-
-type countedWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countedWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }
 
 func showExport(p *printer, r reply) {

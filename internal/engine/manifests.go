@@ -30,7 +30,7 @@ func (m manifests) Save(write func(io.Writer) error) (string, error) {
 	store := blob.New(dir)
 	defer store.Close()
 	d := NewDigest()
-	size := sized(0)
+	size := journal.Size(0)
 	if err := write(io.MultiWriter(d, &size)); err != nil {
 		return "", err
 	}
@@ -45,14 +45,6 @@ func (m manifests) Save(write func(io.Writer) error) (string, error) {
 	}()
 	defer r.Close() // also where it is not read to its end
 	return d.Hex(), store.Save(r, int64(size), d.Hex())
-}
-
-// sized counts bytes.
-type sized int64
-
-func (n *sized) Write(b []byte) (int, error) {
-	*n += sized(len(b))
-	return len(b), nil
 }
 
 func (m manifests) Load(sha string) ([]byte, error) {

@@ -54,8 +54,8 @@ const leastMut = 32
 
 // encodeManifest writes one line of JSON for each mutation.
 func encodeManifest(w io.Writer, muts []Mutation) error {
-	size := 0
-	enc := json.NewEncoder(counting{w, &size})
+	size := Size(0)
+	enc := json.NewEncoder(io.MultiWriter(w, &size))
 	for i := range muts {
 		if err := enc.Encode(&muts[i]); err != nil {
 			return err
@@ -67,15 +67,12 @@ func encodeManifest(w io.Writer, muts []Mutation) error {
 	return nil
 }
 
-// counting counts the written bytes.
-type counting struct {
-	io.Writer
-	n *int
-}
+// Size counts the bytes that are written to it.
+type Size int64
 
-func (c counting) Write(b []byte) (int, error) {
-	*c.n += len(b)
-	return c.Writer.Write(b)
+func (n *Size) Write(b []byte) (int, error) {
+	*n += Size(len(b))
+	return len(b), nil
 }
 
 func decodeManifest(data []byte) ([]Mutation, error) {
