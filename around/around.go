@@ -59,8 +59,8 @@ type ScanResult struct {
 	// Changed files of which history has no copy, because they are too large or
 	// the disk is nearly full.
 	NotKept []string `json:"not_kept,omitempty"`
-	// True when less than 5 % of the disk are free: then no bytes are kept, only
-	// hashes.
+	// True when less than 5 % of the disk and less than 10 GiB are free: then no
+	// bytes are kept, only hashes.
 	DiskLow bool `json:"disk_low,omitempty"`
 	// Files that were being written; the next scan finds them.
 	Busy []string `json:"busy,omitempty"`
@@ -251,8 +251,8 @@ type ToolCall struct {
 type CaptureStatus struct {
 	Open  []CapturedCall `json:"open"`  // Tool calls that have begun and not ended.
 	Hosts []CaptureHost  `json:"hosts"` // The newest event of each host.
-	// True when less than 5 % of the disk are free: then no bytes of what other
-	// programs change are kept, only hashes.
+	// True when less than 5 % of the disk and less than 10 GiB are free: then no
+	// bytes of what other programs change are kept, only hashes.
 	DiskLow bool `json:"disk_low,omitempty"`
 }
 

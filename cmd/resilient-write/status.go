@@ -128,7 +128,7 @@ func showStatus(p *printer, r statusReply) {
 		}
 	}
 	if r.Capture.DiskLow {
-		p.line("%s", p.paint(red, "less than 5 % of the disk are free: of what other programs change only hashes are kept, which cannot be undone"))
+		p.line("%s", p.paint(red, "the disk is nearly full: of what other programs change only hashes are kept, which cannot be undone"))
 	}
 	if hosts := captured(r.Capture); len(hosts) > 0 {
 		p.line("%s", p.paint(cyan, "hooks"))

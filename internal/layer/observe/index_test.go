@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -69,5 +70,17 @@ func TestRacyEntry(t *testing.T) {
 	} {
 		e := (Entry{Mtime: row.mtime, Ctime: row.ctime})
 		testbed.Expect(t, e.racy(row.scanned, row.local) == row.want, "%+v", row)
+	}
+}
+
+// TestDiskLow: a large disk is not low as long as there is room for history.
+func TestDiskLow(t *testing.T) {
+	for _, c := range []struct {
+		size, free int64
+		low        bool
+	}{{0, 0, false}, {100 << 30, 5 << 30, false}, {100 << 30, 5<<30 - 1, true}, {1 << 40, 10 << 30, false}, {1 << 40, 10<<30 - 1, true}} {
+		if got := isLow(fsx.Volume{Size: c.size, Free: c.free}); got != c.low {
+			t.Errorf("%d of %d bytes free: %v, want %v", c.free, c.size, got, c.low)
+		}
 	}
 }

@@ -36,8 +36,11 @@ const (
 	MaxIgnored = 1 << 20 // of one that git ignores, outside of ignored directories
 )
 
-// leastFree is the part of the disk that must be free for bytes to be kept.
-const leastFree = 20
+// What must be free for bytes to be kept: a part of the disk, of a large one less.
+const (
+	freePart  = 20
+	freeBytes = 10 << 30
+)
 
 // Layer observes the workspace of an engine.
 type Layer struct {
@@ -172,8 +175,10 @@ func (l *Layer) DiskLow() bool {
 		return false
 	}
 	vol, err := l.Disk.State.Volume()
-	return err == nil && vol.Size > 0 && vol.Free < vol.Size/leastFree
+	return err == nil && isLow(vol)
 }
+
+func isLow(v fsx.Volume) bool { return v.Size > 0 && v.Free < min(v.Size/freePart, freeBytes) }
 
 // load reads the index, then the journal: the index may refer to rows that another
 // process has just written. An index that is damaged, or that refers to rows that
