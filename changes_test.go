@@ -904,6 +904,31 @@ func TestBlame(t *testing.T) {
 	f.Close()
 	check("changed outside", redone+"unseen:0:true ", map[uint64]bool{three + 1: true})
 	expect(t, errorOf(s.Blame(background, around.BlameRequest{Path: "none.txt"})) != nil, "a file that is not there")
+	for name, row := range map[string]struct {
+		make func(path string) error
+		move bool // the first row is a move
+		want string
+	}{
+		"moved over another": {func(path string) error {
+			return do(put(path, "old\n", rw.ModeCreate), put(path+"1", "a\nb\n", rw.ModeCreate))(s)
+		}, true, "a:2 b:2 c:4"},
+		"moved, without a row": {func(path string) error { return os.WriteFile(filepath.Join(dir, path+"1"), []byte("a\nb\n"), 0o644) }, true, "a:0 b:0 c:2"},
+		"removed and made again": {func(path string) error {
+			return errors.Join(do(put(path, "a\nb\n", rw.ModeCreate))(s), s.Sync(background), os.Remove(filepath.Join(dir, path)))
+		}, false, "a:2 b:2 c:2"},
+	} {
+		head := must(s.Describe(background, rw.DescribeRequest{}))(t).HeadSeq
+		noErr(t, row.make(name))
+		if row.move {
+			must(s.Move(background, rw.MoveRequest{Path: name + "1", To: name, Overwrite: true}))(t)
+		}
+		noErr(t, do(put(name, "a\nb\nc\n", rw.ModeOverwrite))(s))
+		var have []string
+		for _, l := range must(s.Blame(background, around.BlameRequest{Path: name}))(t).Lines {
+			have = append(have, fmt.Sprint(l.Text, ":", l.Row-min(l.Row, head)))
+		}
+		equal(t, strings.Join(have, " "), row.want, name)
+	}
 }
 
 // TestUndoAfterAnUndoneGroup: a row can be undone although a scan recorded a change after it,

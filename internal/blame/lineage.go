@@ -103,10 +103,15 @@ func (l *Layer) origins(ctx context.Context, chain []*history.Version, now []byt
 		if err != nil {
 			return f, err
 		}
-		if prev := (Version{SHA: v.M.PrevSHA256}); prev.SHA != "" && prev.SHA != last {
-			if prev.Text, prev.Opaque, err = l.before(ctx, v); err == nil {
-				err = f.Add(prev)
-			}
+		prev := Version{SHA: v.M.PrevSHA256}
+		switch {
+		case v.M.From != "": // its content is that of the file that was moved
+			prev = Version{SHA: b.SHA, Text: b.Text, Opaque: b.Opaque}
+		case prev.SHA != "" && prev.SHA != last:
+			prev.Text, prev.Opaque, err = l.before(ctx, v)
+		}
+		if err == nil && prev.SHA != last && v.M.ImportID == "" {
+			err = f.Add(prev)
 		}
 		if err == nil {
 			err = f.Add(b)
