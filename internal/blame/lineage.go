@@ -2,6 +2,7 @@ package blame
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/aside"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/history"
@@ -86,9 +88,13 @@ func (l *Layer) Read(ctx context.Context, path, sha string) (out around.BlameRes
 }
 
 // origins goes through the versions that led to a text.
-func (l *Layer) origins(ctx context.Context, chain []*history.Version, now []byte) (f File, err error) {
+func (l *Layer) origins(ctx context.Context, chain []*history.Version, now []byte) (f *File, err error) {
 	last, current := "", engine.HashOf(now)
-	f.Restored = map[string]bool{}
+	f = &File{Restored: map[string]bool{}}
+	add := func(v Version) error {
+		failed, err := aside.Run(ctx, len(f.text)+len(v.Text), func() error { return f.Add(v) })
+		return cmp.Or(err, failed)
+	}
 	for _, v := range chain {
 		f.Restored[v.M.SHA256] = f.Restored[v.M.SHA256] || brings(v)
 	}
@@ -111,10 +117,10 @@ func (l *Layer) origins(ctx context.Context, chain []*history.Version, now []byt
 			prev.Text, prev.Opaque, err = l.before(ctx, v)
 		}
 		if err == nil && prev.SHA != last && v.M.ImportID == "" {
-			err = f.Add(prev)
+			err = add(prev)
 		}
 		if err == nil {
-			err = f.Add(b)
+			err = add(b)
 		}
 		if err != nil {
 			return f, err
@@ -122,7 +128,7 @@ func (l *Layer) origins(ctx context.Context, chain []*history.Version, now []byt
 		last = b.SHA
 	}
 	if last != current {
-		return f, f.Add(Version{Row: unrecorded, SHA: current, Text: now})
+		return f, add(Version{Row: unrecorded, SHA: current, Text: now})
 	}
 	return f, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/aside"
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/merge"
@@ -145,10 +146,11 @@ func (s *Engine) shownDiff(ctx context.Context, path string, before, after []byt
 		return ""
 	}
 	from, to := merge.Names(path)
-	diff, err := merge.Unified(from, to, s.Host.Redacted(ctx, path, before), s.Host.Redacted(ctx, path, after))
-	if err != nil {
-		return ""
-	}
+	before, after = s.Host.Redacted(ctx, path, before), s.Host.Redacted(ctx, path, after)
+	diff, _ := aside.Run(ctx, len(before)+len(after), func() string {
+		diff, _ := merge.Unified(from, to, before, after)
+		return diff
+	})
 	return CutDiff(diff, DiffCap)
 }
 

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -402,14 +403,22 @@ func (l *Layer) Merger(asked string, m *engine.Mutation) engine.Merger {
 		return nil
 	}
 	return func(ctx context.Context, base, theirs, mine []byte) ([]byte, []int, error) {
-		content, lines, err := merge.Clean(base, theirs, mine)
-		if err != nil || content == nil {
-			return nil, lines, err
+		type clean struct {
+			content []byte
+			lines   []int
+			err     error
 		}
-		rep, err := l.CheckSyntax(ctx, "", m.Target.Path, content)
+		out, err := aside.Run(ctx, len(base)+len(theirs)+len(mine), func() (c clean) {
+			c.content, c.lines, c.err = merge.Clean(base, theirs, mine)
+			return c
+		})
+		if err = cmp.Or(err, out.err); err != nil || out.content == nil {
+			return nil, out.lines, err
+		}
+		rep, err := l.CheckSyntax(ctx, "", m.Target.Path, out.content)
 		if err != nil || !rep.Valid {
 			return nil, nil, err
 		}
-		return content, nil, nil
+		return out.content, nil, nil
 	}
 }

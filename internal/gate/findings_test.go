@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"testing"
@@ -45,6 +47,16 @@ func TestFingerprintsAreExactWithinTheBound(t *testing.T) {
 		testbed.Require(t, got == model[n], "step %d: %d is marked: %v, want %v", i, n, got, model[n])
 	}
 	testbed.Expect(t, len(p.marks) == len(model), "%d are held, want %d", len(p.marks), len(model))
+}
+
+// TestMergeIsCanceled: a merge of large texts, which may take long, does not keep a caller
+// waiting that has given up.
+func TestMergeIsCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	text := func(line string) []byte { return bytes.Repeat([]byte(line), 1<<18) }
+	_, _, err := new(Layer).Merger(MergeClean, nil)(ctx, text("a\n"), text("b\n"), text("c\n"))
+	testbed.Expect(t, err == context.Canceled, "%v", err)
 }
 
 // TestFingerprintsAreBounded: a secret beyond the bound is never taken for an old one,
