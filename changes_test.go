@@ -758,10 +758,12 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		expect(t, err == nil && len(again.Staged) == 0 && len(again.Already) == 5, "%+v %v", again, err)
 		// The patch is the same change for git.
 		ch := must(s.Changes(background, around.ChangesRequest{Session: "one", Hunks: true}))(t)
-		patch := ""
+		patch, hunks := "", map[string]string{}
 		for _, f := range ch.Files {
 			patch += f.Patch
+			hunks[f.Path] = fmt.Sprint(f.Hunks)
 		}
+		expect(t, hunks["f.txt"] == "[{5 1 5 1} {11 1 11 1}]" && hunks["kept.txt"] == "[{2 0 2 1}]", "%v", hunks)
 		expect(t, !strings.Contains(patch, "+C two") && !strings.Contains(patch, "+E later") && !strings.Contains(patch, "+user"), "%s", patch)
 		file := filepath.Join(t.TempDir(), "patch")
 		noErr(t, os.WriteFile(file, []byte(patch), 0o600))

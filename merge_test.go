@@ -43,6 +43,7 @@ func TestMergeRefused(t *testing.T) {
 		"syntax":             {"a.json", "{\n\"a\": 1,\n\"b\": 2,\n\"c\": 3\n}\n", "{\n\"a\": 1,\n\"b\": 2,\n\"c\": 3\n}\n}\n", "{\n\"a\": 0,\n\"b\": 2,\n\"c\": 3\n}\n"},
 		"too large":          {"a.txt", mergeBase, strings.Repeat("x\n", 4<<20) + "x\n", "ONE\ntwo\nthree\nfour\nfive\n"},
 		"deleted":            {"a.txt", mergeBase, "", "ONE\n"},
+		"damaged base":       {"a.txt", mergeBase, mergeOthers, "one\ntwo\nthree\nfour\n5\n"},
 		"a secret of others": {"a.txt", mergeBase, "one\n" + credentials()[0].text + "\nthree\nfour\nfive\n", "one\nzwei\nthree\nfour\nfive\n"},
 	}
 	for name, c := range cases {
@@ -50,6 +51,10 @@ func TestMergeRefused(t *testing.T) {
 			dir, s, expect := stale(t, c.path, c.base, c.others, nil)
 			if name == "deleted" {
 				os.Remove(filepath.Join(dir, c.path))
+			}
+			if name == "damaged base" {
+				kept := statePath(dir, "history", hash(c.base)[:2], hash(c.base))
+				noErr(t, os.WriteFile(kept, []byte(c.others), 0o600))
 			}
 			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: c.path, Content: []byte(c.mine), Mode: rw.ModeOverwrite, Expect: expect, Merge: rw.MergeClean, AllowShrink: true})
 			var e *rw.Error

@@ -286,6 +286,10 @@ func TestStrangers(t *testing.T) {
 	rows := must(s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64)}))(t)
 	i := slices.IndexFunc(rows.Entries, func(e rw.JournalEntry) bool { return e.Kind == "note" && e.Path == "a.txt" && e.Reason == "stranger" })
 	require(t, i >= 0, "%+v", rows.Entries)
+	write(t, s, "b.txt", "ours", rw.ModeCreate)
+	for path, of := range map[string]string{"a.txt": "no version", "b.txt": "stranger was here"} {
+		fails(s.Restore(background, rw.RestoreRequest{Path: path, SHA256: digest(hash(of))}))(t, rw.ErrVersionNotFound, path)
+	}
 	_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: rows.Entries[i].SHA256})
 	noErr(t, err, "restore by the hash")
 	fileIs(t, dir, "a.txt", "stranger was here")

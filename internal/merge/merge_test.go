@@ -136,6 +136,16 @@ func checkHunks(t *testing.T, old, now []byte) {
 	}
 }
 
+// TestNames: git reads each name.
+func TestNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"d/é b": "b/d/é b", "a\tb": `"b/a\011b"`, "a\"b": `"b/a\"b"`, `a\b`: `"b/a\\b"`, "a\x7fb": `"b/a\177b"`, "a\n b": `"b/a\012 b"`,
+	} {
+		_, to := Names(name)
+		testbed.Equal(t, to, want, name)
+	}
+}
+
 // FuzzThree checks what holds for every merge.
 func FuzzThree(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nx\nb\nc\n", "a\nb\nc\ny")
