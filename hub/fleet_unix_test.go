@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
@@ -436,6 +437,49 @@ func takeover(t *testing.T, w *wire, at int, p *process, r *record, round int) *
 	return b
 }
 
+// descriptors sets how many descriptors this process may have, and returns the limit before.
+func descriptors(t *testing.T, n uint64) uint64 {
+	t.Helper()
+	var old syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old)
+	if err = errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: old.Max})); err != nil {
+		t.Fatal(err)
+	}
+	return old.Cur
+}
+
+// TestPublishWithoutDescriptors: a handoff that cannot be read for a moment is not taken from
+// the task.
+func TestPublishWithoutDescriptors(t *testing.T) {
+	failed := 0
+	for n, ended := 1, false; !ended; n++ {
+		m := openMachine(t, newFrail().hub(), filepath.Join(t.TempDir(), "w"))
+		m.handoff("t")
+		m.publish(PublishRequest{Task: "t"})
+		calls, old := 0, uint64(0)
+		m.now = func() time.Time {
+			if calls++; calls == n {
+				old = descriptors(t, 3)
+			}
+			return time.Now()
+		}
+		_, err := m.Publish(t.Context(), PublishRequest{Task: "t", Root: m.root})
+		if ended = calls < n; !ended {
+			descriptors(t, old)
+		}
+		if err != nil {
+			failed++
+		}
+		head, _, herr := m.task(t.Context(), "t")
+		if herr != nil || head.Handoff == nil {
+			t.Errorf("clock %d: %v, %v: %+v", n, err, herr, head)
+		}
+	}
+	if failed == 0 {
+		t.Error("nothing failed")
+	}
+}
+
 // TestShipWithoutDescriptors: contents that cannot be read for a moment are not shipped as
 // lost.
 func TestShipWithoutDescriptors(t *testing.T) {
@@ -443,18 +487,14 @@ func TestShipWithoutDescriptors(t *testing.T) {
 	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "w"))
 	m.write("a.txt", "one")
 	m.write("a.txt", "two")
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
+	old := uint64(0)
 	m.save = func(st *state) error { // the bounds; the contents follow
 		err := st.save(m.Store)
-		return errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: old.Max}))
+		old = descriptors(t, 3)
+		return err
 	}
 	out, err := m.Ship(t.Context())
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
+	descriptors(t, old)
 	if !errors.Is(err, rw.ErrTooManyFiles) {
 		t.Fatalf("%v %+v", err, out)
 	}

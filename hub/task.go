@@ -442,8 +442,11 @@ func baseObjects(ctx context.Context, root, commit string) map[string]string {
 // handoff uploads the handoff. It returns nil if there is none.
 func (s *Shipper) handoff(ctx context.Context, path string) (*HandoffRef, error) {
 	h, err := s.Store.HandoffRead(ctx, handoff.ReadRequest{Path: path, Optional: true})
+	if e := (*rw.Error)(nil); ctx.Err() != nil || errors.As(err, &e) && e.Code() == rw.CodeStorage {
+		return nil, err
+	}
 	if err != nil || h.HandoffPath == "" { // a handoff that cannot be parsed is shipped as a file
-		return nil, ctx.Err()
+		return nil, nil
 	}
 	ref := &HandoffRef{Path: h.HandoffPath, Status: string(h.Envelope.Status), Agent: h.Envelope.Agent}
 	data, why, err := s.content(ctx, wanted{h.HandoffPath, h.SHA256.String(), h.Bytes, 0, ""})
