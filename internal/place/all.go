@@ -2,6 +2,7 @@ package place
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // Store is a state directory that was found.
@@ -103,7 +105,7 @@ func describe(path string) Store {
 	if r, err := ReadRecord(path); err == nil {
 		s.Root = r.Root
 		_, err := os.Stat(r.Root)
-		s.Gone = err != nil
+		s.Gone = errors.Is(err, fs.ErrNotExist) || fsx.NotDir(err)
 	}
 	filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

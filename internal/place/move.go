@@ -38,26 +38,34 @@ type waiting struct {
 }
 
 // markOf reads a mark. It reports whether there is one.
-func markOf(dir, name string) (to waiting, ok bool) {
-	text := readSmall(filepath.Join(dir, name))
+func (w *Workspace) markOf(dir, name string) (to waiting, ok bool) {
+	text := w.small(filepath.Join(dir, name))
 	return to, text != "" && json.Unmarshal([]byte(text), &to) == nil && isAside(string(to.Retired))
 }
 
 // there reports whether the original has been renamed, and was not removed yet.
-func (to waiting) there() bool {
+func (to waiting) there() (bool, error) {
 	d, err := openRoot(string(to.Retired))
+	if fsx.Nothing(err) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer d.Close()
 	st, err := d.Stat()
-	return err == nil && st.Ino == to.Inode
+	return err == nil && st.Ino == to.Inode, err
 }
 
 // waits reports whether a store is a copy whose original is still in use.
-func waits(dir string) bool {
-	to, ok := markOf(dir, waitMark)
-	return ok && !to.there()
+func (w *Workspace) waits(dir string) bool {
+	to, ok := w.markOf(dir, waitMark)
+	if !ok {
+		return false
+	}
+	there, err := to.there()
+	w.failed(err)
+	return !there
 }
 
 // Errors of Move and Remove.
@@ -85,7 +93,12 @@ func Move(from string, to Opened) error {
 		return err
 	}
 	if st, err := os.Lstat(to.Path); err == nil {
-		if !st.IsDir() || !waits(to.Path) {
+		look := &Workspace{}
+		waits := st.IsDir() && look.waits(to.Path)
+		switch {
+		case look.err != nil:
+			return look.err
+		case !waits:
 			return ErrTaken
 		}
 		if err := os.RemoveAll(to.Path); err != nil { // of a move that was interrupted
@@ -192,11 +205,16 @@ func Finish(dir string) error {
 		return err
 	}
 	failpoint.At("relocate:settled")
-	to, ok := markOf(dir, leftMark)
+	look := &Workspace{}
+	to, ok := look.markOf(dir, leftMark)
 	if !ok {
-		return nil
+		return look.err
 	}
-	if to.there() {
+	there, err := to.there()
+	if err != nil {
+		return err
+	}
+	if there {
 		up, err := openRoot(filepath.Dir(string(to.Retired)))
 		if err != nil {
 			return err
@@ -383,8 +401,13 @@ func removeSlots(up fsx.Dir, name string, left bool) error {
 	}
 	defer state.Close()
 	list, err := slotdir.Read(state)
-	if err != nil || list.Root == "" || left && Has(list.Root) {
+	if err != nil || list.Root == "" {
 		return err
+	}
+	if left {
+		if used, err := has(list.Root); used || err != nil {
+			return err
+		}
 	}
 	root, err := openRoot(list.Root)
 	if errors.Is(err, fs.ErrNotExist) {

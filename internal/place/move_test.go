@@ -101,6 +101,7 @@ func (g ground) moveUntil(from, to place.Kind, step int) (ended bool) {
 		testbed.Expect(g, err == nil, "%v", err)
 	}()
 	at, err := one(), error(nil)
+	g.noOther(repo, at, true)
 	if at == w.Of(to).Path {
 		if left, _ := filepath.Glob(source.Path + ".moved-*"); ended && last == "relocate:retired" {
 			g.open(repo) // makes a store of it for good

@@ -162,8 +162,21 @@ func At(root string) string {
 // Has reports whether the directory root, absolute and without links, has a store
 // of its own.
 func Has(root string) bool {
+	found, _ := has(root)
+	return found
+}
+
+// has is Has that reports why it is not known.
+func has(root string) (bool, error) {
 	w, err := Look(root)
-	return err == nil && len(w.Found()) > 0
+	if fsx.Nothing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	found := w.Found()
+	return len(found) > 0, w.err
 }
 
 // exists reports whether there is a store. In the workspace, where any program may have
@@ -175,17 +188,20 @@ func (w *Workspace) exists(p Place) bool {
 	if err != nil || !st.IsDir() {
 		return err == nil
 	}
-	if waits(p.Path) {
+	if w.waits(p.Path) {
 		return false
 	}
-	return p.Kind != Tree || IsStore(p.Path)
+	return p.Kind != Tree || w.isStore(p.Path)
 }
 
 // IsStore reports whether a directory has a part that only stores have, or is what a move
 // or removal left of one.
-func IsStore(dir string) bool {
+func IsStore(dir string) bool { return new(Workspace).isStore(dir) }
+
+func (w *Workspace) isStore(dir string) bool {
 	return isAside(dir) || slices.ContainsFunc([]string{"meta.json", "journal", "journal.jsonl"}, func(part string) bool {
 		_, err := os.Lstat(filepath.Join(dir, part))
+		w.failed(err)
 		return err == nil
 	})
 }

@@ -115,27 +115,33 @@ func TestNoSecondStore(t *testing.T) {
 	linked := filepath.Join(g.dir, "linked")
 	git(t, repo, "worktree", "add", "-q", linked)
 	for _, root := range []string{repo, linked, g.mkdir("plain")} {
-		want := g.open(root).Path
-		for i, more := 0, true; more; i++ {
-			more = false
-			for last := i; last < i+8; last++ {
-				n, open := -1, *place.OpenRoot
-				*place.OpenRoot = func(path string) (fsx.Dir, error) {
-					if n++; n >= i && n <= last {
-						more = true
-						return nil, &os.PathError{Op: "open", Path: path, Err: syscall.EMFILE}
-					}
-					return open(path)
+		g.noOther(root, g.open(root).Path, false)
+	}
+}
+
+// noOther checks that no other store than that of a workspace is opened while directories
+// cannot be.
+func (g ground) noOther(root, want string, readOnly bool) {
+	g.Helper()
+	for i, more := 0, true; more; i++ {
+		more = false
+		for last := i; last < i+8; last++ {
+			n, open := -1, *place.OpenRoot
+			*place.OpenRoot = func(path string) (fsx.Dir, error) {
+				if n++; n >= i && n <= last {
+					more = true
+					return nil, &os.PathError{Op: "open", Path: path, Err: syscall.EMFILE}
 				}
-				if w, err := place.Look(root); err == nil {
-					o, err := w.Open(false)
-					testbed.Expect(t, err != nil || o.Path == want, "%s, %d to %d: %s, want %s", root, i, last, o.Path, want)
-					if err == nil && o.Parent != nil {
-						o.Parent.Close()
-					}
-				}
-				*place.OpenRoot = open
+				return open(path)
 			}
+			if w, err := place.Look(root); err == nil {
+				o, err := w.Open(readOnly)
+				testbed.Expect(g, err != nil || o.Path == want, "%s, %d to %d: %s, want %s", root, i, last, o.Path, want)
+				if err == nil && o.Parent != nil {
+					o.Parent.Close()
+				}
+			}
+			*place.OpenRoot = open
 		}
 	}
 }
