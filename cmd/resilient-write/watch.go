@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -387,11 +388,17 @@ func (a *app) capture(ctx context.Context) error {
 	}
 	return a.withStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
 		d, err := dirwatch.New(root)
-		if err != nil {
-			return streamError(a.command, "the system cannot watch files", err)
+		c := &capturing{a: a, s: s, d: d}
+		if err != nil { // everything is looked at from time to time
+			text := "the system cannot watch files: " + plainError(err)
+			if errors.Is(err, syscall.EMFILE) {
+				text += "; raise the sysctl fs.inotify.max_user_instances, or the limit of open files, and start it again"
+			}
+			if err := c.say("limited", text); err != nil {
+				return err
+			}
 		}
 		defer d.Close()
-		c := &capturing{a: a, s: s, d: d}
 		if err := c.run(ctx); ctx.Err() == nil {
 			return err
 		}

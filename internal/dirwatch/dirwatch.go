@@ -18,8 +18,8 @@ import (
 // Watcher watches directories, each without those below it.
 type Watcher struct {
 	root    string
-	w       *fsnotify.Watcher
-	changed chan struct{} // holds one when something changed
+	w       *fsnotify.Watcher // nil: the system watches nothing
+	changed chan struct{}     // holds one when something changed
 
 	mu   sync.Mutex
 	dirs map[string]bool // watched, absolute
@@ -28,19 +28,26 @@ type Watcher struct {
 	err  error
 }
 
-// New begins to watch directories below root.
+// New begins to watch directories below root. With an error, the Watcher can be used, too:
+// the system watches none of the directories.
 func New(root string) (*Watcher, error) {
 	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, err
-	}
 	d := &Watcher{root: root, w: w, changed: make(chan struct{}, 1), dirs: map[string]bool{}, gone: map[string]bool{}}
+	if err != nil {
+		d.w = nil
+		return d, err
+	}
 	go d.read()
 	return d, nil
 }
 
 // Close ends it.
-func (d *Watcher) Close() error { return d.w.Close() }
+func (d *Watcher) Close() error {
+	if d.w == nil {
+		return nil
+	}
+	return d.w.Close()
+}
 
 // read takes the events, so that the system keeps few of them.
 func (d *Watcher) read() {
@@ -85,6 +92,9 @@ func (d *Watcher) signal() {
 // does not watch. Changes in the former since they were last read may be missed. One that
 // was removed since counts as a change. Watch must not be called concurrently.
 func (d *Watcher) Watch(dirs []string) (added, unwatched int) {
+	if d.w == nil {
+		return 0, len(dirs)
+	}
 	d.mu.Lock()
 	gone := d.gone
 	d.gone = map[string]bool{}

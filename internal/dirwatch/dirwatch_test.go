@@ -2,6 +2,7 @@ package dirwatch
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,5 +85,17 @@ func TestADirectoryThatIsAnother(t *testing.T) {
 		} else {
 			testbed.NoErr(t, os.RemoveAll(name))
 		}
+	}
+}
+
+// TestWithoutTheSystem: a Watcher that the system refused watches nothing, and Wait returns in
+// time.
+func TestWithoutTheSystem(t *testing.T) {
+	d := &Watcher{root: t.TempDir(), changed: make(chan struct{}, 1)}
+	if added, unwatched := d.Watch([]string{"", "a"}); added != 0 || unwatched != 2 {
+		t.Errorf("%d watched, %d not", added, unwatched)
+	}
+	if err := errors.Join(d.Wait(t.Context(), time.Hour, time.Hour, time.Millisecond), d.Close()); err != nil {
+		t.Error(err)
 	}
 }
