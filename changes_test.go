@@ -549,6 +549,7 @@ func TestClaimsEnd(t *testing.T) {
 		noErr(t, os.WriteFile(file, []byte(text), 0o600))
 		noErr(t, overwriteIn(other, s, "a.txt"), name)
 	}
+	noErr(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o700), overwriteIn(other, s, "a.txt"), os.Remove(file), os.WriteFile(file, data[:len(data)/2], 0o600)))
 	next, err := s.Claim(other, []string{"a.txt"}, time.Minute)
 	expect(t, err == nil && next.Fence > c.Fence, "%v %v", next, err)
 	isErr(t, overwriteIn(mine, s, "a.txt"), rw.ErrPathClaimed)

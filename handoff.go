@@ -39,8 +39,10 @@ func (s *Store) HandoffWrite(
 	w := s.handoffs.NewWrite(c.Commit, r, changes.HandedOver(c.Commit, c.session).Made)
 	c.check(w.Check())
 	refs, plan := []string{}, c.Plan
-	c.Plan = func(ctx context.Context) error {
-		refs = s.checkpoints.Names()
+	c.Plan = func(ctx context.Context) (err error) {
+		if refs, err = s.checkpoints.Names(); err != nil {
+			return err
+		}
 		return plan(ctx)
 	}
 	if err := s.commit(ctx, c); err != nil {
@@ -90,7 +92,9 @@ func (s *Store) HandoffRead(
 			absent = true
 			return handoff.ReadResult{}, nil
 		}
-		out.CheckpointRefs = s.checkpoints.Names()
+		if err == nil {
+			out.CheckpointRefs, err = s.checkpoints.Names()
+		}
 		return out, err
 	})
 	if err == nil && r.AcknowledgeAs != "" && !absent {

@@ -1999,6 +1999,27 @@ var readSweeps = []readSweep{
 		}
 		return err
 	}, look: func(t *testing.T, s *rw.Store) string { return "" }},
+	{name: "drafts", before: func(*testing.T, *rw.Store) {}, disk: func(f *simfs.FS) {
+		f.WriteFile(".resilient_write/quarantine/draft_a.json", []byte(`{"draft_ref":"draft_a","expires_at":"9"}`), 0o600)
+	}, run: func(s *rw.Store) error {
+		d, err := s.DraftList(background, rw.DraftListRequest{})
+		if err == nil && d.Count == 0 {
+			err = errors.New("a draft is missing")
+		}
+		return err
+	}, look: func(t *testing.T, s *rw.Store) string { return "" }},
+	{name: "handoff", before: func(t *testing.T, s *rw.Store) {
+		must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))(t)
+		must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("u")}))(t)
+		must(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "one"}))(t)
+		must(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: []byte("{}")}))(t)
+	}, run: func(s *rw.Store) error {
+		h, err := s.HandoffRead(background, handoff.ReadRequest{Optional: true})
+		if err == nil && (len(h.Archives) == 0 || len(h.ReadBy) == 0 || len(h.CheckpointRefs) == 0 || len(h.Warnings) > 0) {
+			err = fmt.Errorf("something is missing: %+v", h)
+		}
+		return err
+	}, look: func(t *testing.T, s *rw.Store) string { return "" }},
 	{name: "facts of the hub", before: func(t *testing.T, s *rw.Store) {
 		noErr(t, s.Admin().SetShipState([]byte(`{"seq":1}`)))
 	}, run: func(s *rw.Store) error {

@@ -566,16 +566,20 @@ func (a *app) carryOut(s *setup) error {
 // it was read.
 func (f *edited) write(p clients.Place) error {
 	switch text, err := readConfig(f.path); {
-	case err == nil && text != f.before, err == nil != f.there:
-		return errors.New("another program has changed it meanwhile")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
+	case err == nil && text != f.before, err == nil != f.there:
+		return errors.New("another program has changed it meanwhile")
 	}
 	perm, dirPerm := fs.FileMode(0o644), fs.FileMode(0o755)
 	if !relpath.Contains(p.Project, f.path) {
 		perm, dirPerm = 0o600, 0o700
 	}
-	if info, err := os.Stat(f.path); err == nil {
+	if f.there {
+		info, err := os.Stat(f.path)
+		if err != nil {
+			return err
+		}
 		perm = info.Mode().Perm()
 	}
 	if f.exec { // for those who may read it
@@ -588,7 +592,11 @@ func (f *edited) write(p clients.Place) error {
 		return err
 	}
 	return replaceIn(f.path, perm, func(dir fsx.Dir, w fsx.File) error {
-		if was, err := dir.Lstat(filepath.Base(f.path)); err == nil {
+		if f.there {
+			was, err := dir.Lstat(filepath.Base(f.path))
+			if err != nil {
+				return err
+			}
 			if w.Chown(was.UID, was.GID) != nil {
 				w.Chown(-1, was.GID) // only root may give a file away
 			}

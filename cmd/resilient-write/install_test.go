@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -743,6 +745,13 @@ func TestDoctorTriesNothingThatACloneBrought(t *testing.T) {
 		_, err := os.Stat(d.path("ran"))
 		expect(t, err != nil, "%s: the program ran", name)
 	}
+}
+
+// TestInitReportsWhatCannotBeRead: that is no change by another program.
+func TestInitReportsWhatCannotBeRead(t *testing.T) {
+	f := &edited{path: filepath.Join(t.TempDir(), strings.Repeat("x", 300)), there: true, before: "x", after: "y"}
+	err := f.write(clients.Place{})
+	expect(t, errors.Is(err, syscall.ENAMETOOLONG), "%v", err)
 }
 
 // TestInitFollowsNoLinkOutOfTheProject: a link that a clone brought does not make

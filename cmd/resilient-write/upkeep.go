@@ -87,6 +87,8 @@ func streamError(command, what string, err error) error {
 		return &misuse{what + ": the directory does not exist", "create it, or name another file"}
 	case errors.Is(err, fs.ErrPermission):
 		detail = rw.ErrPermission
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		detail = rw.ErrTooManyFiles
 	case errors.Is(err, syscall.EROFS):
 		detail = rw.ErrReadOnlyVolume
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -189,5 +189,10 @@ func IsOdd(err error) bool {
 // be whole: the file is neither absent nor odd.
 func IsUnread(err error) bool { return err != nil && !IsAbsent(err) && !IsOdd(err) }
 
+// IsNoPart reports whether an error says that a part of the state directory is no directory.
+func (s *Engine) IsNoPart(err error) bool {
+	return err != nil && s.ErrorOf(err).Code == fault.BadStateDir
+}
+
 func IsAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 func IsExist(err error) bool  { return errors.Is(err, fs.ErrExist) }

@@ -423,14 +423,17 @@ func Object(name string, op engine.WriteOp) *engine.Mutation {
 
 // Names are the names of the documents, sorted. What cannot be listed is left
 // out: a handoff does not fail for it.
-func (s *Layer) Names() []string {
+func (s *Layer) Names() ([]string, error) {
 	list := []string{}
-	files, _ := s.PartNames(Dir)
+	files, err := s.PartNames(Dir)
 	for _, file := range files {
 		if name, ok := strings.CutSuffix(file, FileSuffix); ok && name != "" && name[0] != '.' {
 			list = append(list, name)
 		}
 	}
 	sort.Strings(list)
-	return list
+	if s.IsNoPart(err) {
+		err = nil
+	}
+	return list, err
 }

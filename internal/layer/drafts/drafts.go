@@ -99,8 +99,11 @@ func (l *Layer) List() (list []Facts, err error) {
 		if !ok || !strings.HasPrefix(ref, Prefix) {
 			return nil
 		}
-		if d, err := ReadFacts(dir, ref); err == nil {
+		d, err := ReadFacts(dir, ref)
+		if err == nil {
 			list = append(list, d)
+		} else if engine.IsUnread(err) && l.ErrorOf(err).Code != fault.HashDriftOnRead {
+			return err
 		}
 		return nil
 	})

@@ -206,8 +206,12 @@ func (l *Layer) archives(n int) ([]string, int, error) {
 		if !strings.HasSuffix(name, ".md") {
 			return nil
 		}
-		if st, err := dir.Lstat(name); err == nil && st.Kind == fsx.Regular {
+		st, err := dir.Lstat(name)
+		if err == nil && st.Kind == fsx.Regular {
 			all = append(all, found{name, st.Mtime})
+		}
+		if engine.IsUnread(err) {
+			return err
 		}
 		return nil
 	})

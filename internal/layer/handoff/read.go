@@ -140,15 +140,18 @@ func (l *Layer) Read(ctx context.Context, r handoff.ReadRequest) (out handoff.Re
 	if e := checkSteps(out.Envelope.DependencyGraph); e != nil {
 		out.Warnings = append(out.Warnings, call.Warning{Reason: string(e.Code), Hint: e.Hint})
 	}
-	records, whole, _ := l.Records()
+	records, whole, err := l.Records()
+	if err != nil && !l.IsNoPart(err) {
+		return out, d, err
+	}
 	if !whole {
 		out.Warnings = append(out.Warnings, call.WarningOf(call.WarnHandoffRecords))
 	}
 	out.ReadBy = records.ReadBy(d.Real, d.SHA256)
-	if out.Archives, out.ArchiveCount, err = l.archives(maxListed); err != nil {
-		out.Archives, out.ArchiveCount = []string{}, 0
+	if out.Archives, out.ArchiveCount, err = l.archives(maxListed); l.IsNoPart(err) {
+		err = nil
 	}
-	return out, d, nil
+	return out, d, err
 }
 
 // fill gives the absent required fields a value.

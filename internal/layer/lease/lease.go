@@ -46,10 +46,7 @@ type Layer struct{ *engine.Engine }
 // List returns the claims that hold.
 func (l *Layer) List() ([]around.Claim, error) {
 	data, err := l.ReadPart(dir, file, maxFile)
-	if engine.IsAbsent(err) {
-		return nil, nil
-	}
-	if err != nil {
+	if engine.IsUnread(err) {
 		return nil, err
 	}
 	return l.parse(data).Claims, nil
@@ -197,7 +194,7 @@ func (l *Layer) edit(ctx context.Context, edit func(claims []around.Claim, next 
 	}
 	defer unlock()
 	data, err := l.ReadPart(dir, file, maxFile)
-	if err != nil && !engine.IsAbsent(err) {
+	if engine.IsUnread(err) {
 		return err
 	}
 	k := l.parse(data)

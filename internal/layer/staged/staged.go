@@ -78,7 +78,7 @@ func (s Layer) List() ([]Head, error) {
 	for _, id := range ids {
 		var h Head
 		data, err := s.ReadPart(Dir+"/"+id, Begin, engine.MetaLimit)
-		if engine.IsUnread(err) && s.ErrorOf(err).Code != fault.BadStateDir {
+		if engine.IsUnread(err) && !s.IsNoPart(err) {
 			return nil, err
 		}
 		if err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id && validID(id) {
