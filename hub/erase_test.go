@@ -251,9 +251,13 @@ func TestEraseSecret(t *testing.T) {
 	a.publish(PublishRequest{Task: "t"})
 	b := resumed(t, f.hub(), "t")
 	b.publish(PublishRequest{Task: "t"})
+	a.write(word+".env", secret())
+	if out := a.publish(PublishRequest{Task: "u"}); len(out.Withheld) != 1 {
+		t.Fatalf("%+v", out)
+	}
 	a.eraseWord()
 	out, err := a.Erase(t.Context(), []byte(word))
-	if err != nil || !slices.Equal(out.Tasks, []string{"t"}) || len(out.Left) == 0 {
+	if err != nil || !slices.Equal(out.Tasks, []string{"t", "u"}) || len(out.Left) == 0 {
 		t.Fatalf("%v %+v", err, out)
 	}
 	head, _, err := a.task(t.Context(), "t")

@@ -113,7 +113,7 @@ func TestResumeSweep(t *testing.T) {
 			f.revive(b)
 			b.now = late
 			r, err := b.Resume(t.Context(), ResumeRequest{Task: "task"})
-			if err != nil || r.Epoch != 2 || r.Handoff == nil || r.Handoff.Summary != "half of it" || len(r.Handoff.Drift) > 0 {
+			if err != nil || r.Epoch != 2 || r.Handoff == nil || r.Handoff.Summary != "half of it" || len(r.Handoff.Drift) > 0 || b.state().Task != "task" {
 				t.Fatalf("step %d, %s: %v %+v", n, how, err, r)
 			}
 			if x, y := tree(t, a.root), tree(t, b.root); !maps.Equal(x, y) {
