@@ -912,11 +912,11 @@ func TestFewDescriptorsManyWriters(t *testing.T) {
 		dir := workspace(t)
 		s := open(t, dir, &rw.Options{Sync: level})
 		var wg sync.WaitGroup
-		for w := range 24 {
+		for w := range 96 {
 			wg.Go(func() {
 				for i := range 6 {
 					name := fmt.Sprintf("d%d/f%d", w%5, (w+i)%16)
-					r := put(name, strings.Repeat(fmt.Sprintln("text", w, i), 1+i%3*8000), rw.ModeOverwrite)
+					r := put(name, strings.Repeat(fmt.Sprintln("text", w, i), 1+i%3*16000), rw.ModeOverwrite)
 					r.AllowShrink = true
 					_, err := s.SafeWrite(background, r)
 					expect(t, err == nil, "%s, writer %d, write %d: %v (%v)", level, w, i, err, errors.Unwrap(err))

@@ -31,12 +31,7 @@ const (
 
 // admit waits until there are descriptors for a commit of n files. leave ends it.
 func (s *Engine) admit(ctx context.Context, n int) (leave func()) {
-	a, most := &s.admission, max(2, s.descriptors()/commitFiles)
-	x := &admitted{min(most, max(1, n)), make(chan struct{})}
-	a.mu.Lock()
-	a.waiting = append(a.waiting, x)
-	a.next(most)
-	a.mu.Unlock()
+	x, leave := s.queue(n)
 	select {
 	case <-x.in:
 	default:
@@ -48,7 +43,29 @@ func (s *Engine) admit(ctx context.Context, n int) (leave func()) {
 		case <-limit.C:
 		}
 	}
-	return func() { a.leave(x, most) }
+	return leave
+}
+
+// tryAdmit is admit without waiting. It returns nil if there are no descriptors.
+func (s *Engine) tryAdmit(n int) (leave func()) {
+	x, leave := s.queue(n)
+	select {
+	case <-x.in:
+		return leave
+	default:
+		leave()
+		return nil
+	}
+}
+
+func (s *Engine) queue(n int) (x *admitted, leave func()) {
+	a, most := &s.admission, max(2, s.descriptors()/commitFiles)
+	x = &admitted{min(most, max(1, n)), make(chan struct{})}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = append(a.waiting, x)
+	a.next(most)
+	return x, func() { a.leave(x, most) }
 }
 
 // next lets in those that there is room for. a.mu is held.

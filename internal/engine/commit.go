@@ -118,6 +118,7 @@ type Commit struct {
 	flushing bool                // counted among those that flush
 	handed   bool                // settling was handed to the background
 	counted  bool                // counted in until release, because it has spooled
+	leave    func()              // ends its admission; nil: it is not admitted
 	leaks    bool                // the gate found secrets in what was spooled, and refused it
 	Diff     string              // of a dry run, or if requested
 	ShowDiff bool
@@ -178,8 +179,10 @@ func (s *Engine) runStages(ctx context.Context, c *Commit) error {
 		return c.judge.Failed(err)
 	}
 	defer s.Leave() // when the locks are given back: Close waits for it
-	defer s.admit(ctx, len(c.Muts))()
 	defer c.Release()
+	if c.leave == nil {
+		c.leave = s.admit(ctx, len(c.Muts))
+	}
 	if err := c.judge.Admit(ctx); err != nil {
 		return c.judge.Failed(err)
 	}
@@ -291,6 +294,10 @@ func (c *Commit) Release() {
 	}
 	c.grant.End()
 	c.endFlushing()
+	if c.leave != nil {
+		c.leave()
+		c.leave = nil
+	}
 	if c.counted {
 		c.counted = false
 		c.s.Leave()

@@ -351,12 +351,19 @@ func (c *Commit) earlySlot(ctx context.Context) (*slotted, error) {
 }
 
 // WriteAhead puts content that is in memory into a slot before it is hashed, so that the
-// device writes it meanwhile. If that fails, the content is written when it is staged.
+// device writes it meanwhile. If that fails, or other commits need the descriptors of the
+// process, the content is written when it is staged.
 func (c *Commit) WriteAhead(ctx context.Context, m *Mutation, content []byte) {
 	if c.s.Opts.Sync == SyncOff || m.Op == OpAppend || m.converts() || c.Many() || c.s.Enter() != nil {
 		return
 	}
 	defer c.s.Leave()
+	if c.leave == nil {
+		c.leave = c.s.tryAdmit(len(c.Muts))
+	}
+	if c.leave == nil {
+		return
+	}
 	slot, err := c.earlySlot(ctx)
 	if err != nil {
 		return

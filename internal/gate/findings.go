@@ -241,7 +241,8 @@ func isCostly(err error) bool {
 }
 
 // earlyFrom is the size in bytes from which content is scanned, and written to a slot,
-// while it is hashed. Smaller content is once it is known that it will be published.
+// while it is hashed. Of smaller content, both begin once it is known that it will be
+// published.
 const earlyFrom = 256 << 10
 
 // earlyScan is a scan of the content of a call, started before the stages.
