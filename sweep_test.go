@@ -23,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -2057,6 +2058,8 @@ func TestAnswersOfAShortage(t *testing.T) {
 		must(s.Move(background, rw.MoveRequest{Path: "a", To: "b"}))(t)
 		noErr(t, do(put("b", "one\nzwei\n", rw.ModeOverwrite), put("gone", "gone\n", rw.ModeCreate))(s))
 		must(s.Delete(background, rw.DeleteRequest{Path: "gone"}))(t)
+		must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("1")}))(t)
+		must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))(t)
 		noErr(t, s.Close(background))
 		return fs, must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Manual: true}))(t)
 	}
@@ -2072,6 +2075,13 @@ func TestAnswersOfAShortage(t *testing.T) {
 		"snapshot restore": func(s *rw.Store) (any, error) {
 			out, err := s.SnapshotRestore(background, rw.SnapshotRestoreRequest{Call: dry, ID: snapshot})
 			return out.Results, err
+		},
+		"overview": func(s *rw.Store) (any, error) {
+			o, err := overview.Read(background, s, overview.NewCleaner(s), overview.Request{Rows: 100, Changes: 10})
+			if err == nil && (len(o.Waiting) != 2 || strings.Contains(o.Waiting[0].Text, "chunks: 0")) {
+				err = rw.ErrVersionNotKept
+			}
+			return nil, err
 		},
 		"undo": func(s *rw.Store) (any, error) {
 			_, err := s.Undo(background, rw.UndoRequest{Call: dry})

@@ -195,7 +195,11 @@ func (f *fold) waiting(ctx context.Context, s *rw.Store, d rw.DescribeResult, dr
 		if one.TotalExpected != nil {
 			of = fmt.Sprint(" of ", *one.TotalExpected)
 		}
-		f.wait("session", one.Session, fmt.Sprintf("a session that is not composed: %s, chunks: %d%s", one.Session, one.ChunkCount, of), rw.Timestamp{}, "chunk status "+one.Session)
+		text := fmt.Sprintf("a session that is not composed: %s, chunks: %d%s", one.Session, one.ChunkCount, of)
+		if one.Unreadable {
+			text = "a session that cannot be read: " + one.Session
+		}
+		f.wait("session", one.Session, text, rw.Timestamp{}, "chunk status "+one.Session)
 	}
 	for _, id := range d.Transactions[:min(len(d.Transactions), itemsWaiting)] {
 		f.wait("transaction", id, "an open transaction: "+id, rw.Timestamp{}, "tx commit "+id+", or tx rollback "+id)
@@ -211,15 +215,18 @@ func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 	}
 	file, err := s.Read(ctx, rw.ReadRequest{Path: handoff.DefaultPath, MaxBytes: 1})
 	if err != nil {
-		return ctx.Err() // there is none, or none that can be read
+		return f.unreadHandoff(ctx, err)
 	}
 	if file.SHA256.String() == memo.handoff {
 		f.out.Waiting = append(f.out.Waiting, memo.items...)
 		return nil
 	}
 	h, err := s.HandoffRead(ctx, handoff.ReadRequest{})
+	if err != nil {
+		return f.unreadHandoff(ctx, err)
+	}
 	before := len(f.out.Waiting)
-	if err == nil && h.Envelope.Status != handoff.Complete {
+	if h.Envelope.Status != handoff.Complete {
 		text := fmt.Sprintf("the handoff of %s, %s", cmp.Or(h.Envelope.TaskID, "a task"), h.Envelope.Status)
 		if n := len(h.Envelope.OpenQuestions); n > 0 {
 			text += fmt.Sprintf("; question 1 of %d: %s", n, h.Envelope.OpenQuestions[0])
@@ -227,6 +234,14 @@ func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 		f.wait("handoff", h.HandoffPath, text, h.Envelope.UpdatedAt, "handoff read")
 	}
 	*memo = Memo{file.SHA256.String(), slices.Clone(f.out.Waiting[before:])}
+	return ctx.Err()
+}
+
+// unreadHandoff lists a handoff that cannot be read, unless there is none.
+func (f *fold) unreadHandoff(ctx context.Context, err error) error {
+	if !errors.Is(err, rw.ErrNotFound) && !errors.Is(err, rw.ErrMissingDelimiter) {
+		f.wait("handoff", handoff.DefaultPath, "a handoff that cannot be read: "+ReasonOf(err), rw.Timestamp{}, "handoff read")
+	}
 	return ctx.Err()
 }
 

@@ -120,6 +120,14 @@ func TestMemoOfTheHandoff(t *testing.T) {
 			testbed.Equal(t, cmp.Diff(seen(t, dir, fresh).Waiting, seen(t, dir, r).Waiting), "", status)
 		}
 	}
+	for text, want := range map[string]string{"---\ntask_id: [\n---\n": "[a handoff that cannot be read: yaml_error]", "# Notes\n": "[]"} {
+		testbed.NoErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(text), 0o600))
+		list := []string{}
+		for _, w := range seen(t, dir, r).Waiting {
+			list = append(list, w.Text)
+		}
+		testbed.Equal(t, fmt.Sprint(list), want)
+	}
 	testbed.NoErr(t, os.Remove(filepath.Join(dir, "HANDOFF.md")))
 	o := seen(t, dir, r)
 	testbed.Expect(t, len(o.Waiting) == 0, "%+v", o.Waiting)
