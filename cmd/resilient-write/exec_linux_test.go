@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -206,6 +209,25 @@ func TestExecConflict(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExecUnread: a file that this process must not read is not removed, and the
+// command's other changes are kept.
+func TestExecUnread(t *testing.T) {
+	s := newSandboxed(t)
+	s.sh("echo x > secret; chmod 000 secret")
+	before := s.tree()
+	cmd := s.command("--", "sh", "-ec", "rm -f secret; echo command > src/b.txt")
+	done := make(chan string)
+	go func() {
+		runtime.LockOSThread() // and the thread ends here, because it has fewer capabilities
+		unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_DAC_OVERRIDE, 0, 0, 0)
+		unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_DAC_READ_SEARCH, 0, 0, 0)
+		out, _ := cmd.CombinedOutput()
+		done <- string(out)
+	}()
+	out := <-done
+	expect(t, strings.Contains(out, "exec secret") && strings.Contains(out, "permission_denied") && s.tree() == before && len(s.left()) == 1, "%s\n%s", out, s.tree())
 }
 
 // TestExecMany: a formatter over hundreds of files is one commit, and so are a

@@ -129,7 +129,11 @@ func (c *Command) prepare(e *engine.Engine, allow []string) (err error) {
 		return err
 	}
 	for _, p := range []string{filepath.Join(c.Root, ".git"), state} {
-		if st, err := os.Lstat(p); err == nil && st.Mode()&os.ModeSymlink == 0 && relpath.Contains(c.Root, p) {
+		st, err := os.Lstat(p)
+		if err != nil && !engine.IsAbsent(err) {
+			return e.ErrorOf(err)
+		}
+		if err == nil && st.Mode()&os.ModeSymlink == 0 && relpath.Contains(c.Root, p) {
 			c.Closed = append(c.Closed, p)
 		}
 	}

@@ -115,7 +115,10 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 		ignored, below = b.ignored(c.Path, dir)
 	}
 	if !known && !ignored && !dir && named {
-		was, known = b.unlisted(c.Path)
+		var err error
+		if was, known, err = b.unlisted(c.Path); err != nil {
+			return b.about(c, err)
+		}
 	}
 	loose := ignored && (below || dir || c.Kind != sandbox.File && c.Kind != sandbox.Link || c.Size > observe.MaxIgnored)
 	switch {
@@ -149,27 +152,42 @@ func (b *Builder) careful(path string) bool {
 }
 
 // unlisted is a file that the index does not list, because of the policy or because git
-// ignores it, and that has not changed since the command began.
-func (b *Builder) unlisted(p string) (was file, known bool) {
+// ignores it, and that has not changed since the command began. It fails if the file
+// cannot be read.
+func (b *Builder) unlisted(p string) (was file, known bool, err error) {
+	unread := func(err error) error {
+		switch b.Layer.ErrorOf(err).Code {
+		case fault.PermissionError, fault.IOError, fault.TooManyFiles:
+			return err
+		}
+		return nil
+	}
 	t, err := b.Layer.LocateEntry(p)
 	if err != nil {
-		return was, false
+		return was, false, unread(err)
 	}
 	defer t.Close()
 	if !t.Exists() || t.Path != p {
-		return was, false
+		return was, false, nil
 	}
 	f, err := fsx.OpenEntry(t.Parent, t.Name)
 	if err != nil {
-		return was, false
+		return was, false, unread(err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil || st.Ctime >= b.View.Began() {
-		return was, false
+		return was, false, err
 	}
 	sha, _, err := engine.HashFile(f)
-	return file{sha: sha, mode: st.Mode}, err == nil
+	return file{sha: sha, mode: st.Mode}, err == nil, err
+}
+
+// about is an error of the file of a difference.
+func (b *Builder) about(c sandbox.Change, err error) error {
+	f := b.Layer.ErrorOf(err)
+	f.Path = c.Path
+	return f
 }
 
 // shown is a name as an error may hold it.
@@ -205,12 +223,8 @@ func (b *Builder) delete(c sandbox.Change, was file, known bool) {
 
 // write adds the bytes of a file, unless they are unchanged.
 func (b *Builder) write(ctx context.Context, c sandbox.Change, was file, known bool) error {
-	about := func(f *fault.Fault) error {
-		f.Path = c.Path
-		return f
-	}
 	if c.Size > b.Layer.Opts.MaxContentBytes {
-		return about(fault.New(fault.TooLarge).With("bytes", c.Size).With("max_bytes", b.Layer.Opts.MaxContentBytes).
+		return b.about(c, fault.New(fault.TooLarge).With("bytes", c.Size).With("max_bytes", b.Layer.Opts.MaxContentBytes).
 			Hintf("the command wrote a file that is too large for a commit; let git ignore its directory, or write it outside of exec"))
 	}
 	m := &engine.Mutation{Path: c.Path, Op: engine.OpOverwrite, Force: true, AllowShrink: true, Expected: &was.sha, NoFollow: true, WasLink: was.link()}
@@ -225,7 +239,7 @@ func (b *Builder) write(ctx context.Context, c sandbox.Change, was file, known b
 	}
 	sum, err := b.content(ctx, m, c)
 	if err != nil {
-		return about(b.Layer.ErrorOf(err))
+		return b.about(c, err)
 	}
 	if known && sum == was.sha && mode == was.mode {
 		m.DropSpooled()
