@@ -85,6 +85,7 @@ type Workspace struct {
 	Record
 	err         error // why it is not known whether there is a store in one of the places
 	stray       bool  // a worktree with a store that git does not confirm
+	passing     bool  // inode and time of creation do not last
 	self, owner int   // the user ids of this process and of the root's owner; negative if there are none
 }
 
@@ -100,7 +101,11 @@ func Look(root string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Inode, w.Born = st.Ino, born(root)
+	vol, err := d.Volume()
+	if err != nil {
+		return nil, err
+	}
+	w.Inode, w.Born, w.passing = st.Ino, born(root), slices.Contains(passing, vol.Type)
 	if w.self == 0 {
 		w.owner = st.UID
 	}
@@ -326,8 +331,14 @@ func (w *Workspace) mayUse(dir string) bool {
 	return err == nil && w.ours(st.UID)
 }
 
-// xdg is the place in the directory of the user's state. Where the file system
-// keeps no time of creation, a root cannot be recognized.
+// passing are the file systems whose directories get another inode or time of creation:
+// overlayfs copies one to its upper layer with the first change in it, and those without
+// inode numbers of their own make them up when a directory is looked at.
+var passing = []string{"overlay", "vfat", "exfat"}
+
+// xdg is the place in the directory of the user's state. Where the file system keeps no
+// time of creation, or not for long, a root cannot be recognized, and no store is made
+// there.
 func (w *Workspace) xdg() Place {
 	base := stateHome()
 	if base == "" || w.Born == 0 {
@@ -341,6 +352,9 @@ func (w *Workspace) xdg() Place {
 		}
 		if _, err := os.Lstat(p.Path); err != nil {
 			w.failed(err)
+			if w.passing {
+				return Place{}
+			}
 			return p
 		}
 		r, err := ReadRecord(p.Path)

@@ -167,6 +167,18 @@ func TestRootIsRecognized(t *testing.T) {
 	testbed.Equal(t, w.Of(place.XDG).Path, was)
 	w.Born = 0
 	testbed.Equal(t, w.Of(place.XDG).Path, "")
+	for _, vol := range []string{"overlay", "vfat", "exfat"} { // its identity does not last
+		dir := g.mkdir(vol)
+		open := *place.OpenRoot
+		*place.OpenRoot = func(path string) (fsx.Dir, error) {
+			d, err := open(path)
+			return volumeDir{d, vol}, err
+		}
+		w, there := testbed.Must(place.Look(dir))(t), testbed.Must(place.Look(plain))(t)
+		*place.OpenRoot = open
+		testbed.Equal(t, w.Of(place.XDG).Path, "")
+		testbed.Equal(t, there.Of(place.XDG).Path, was) // what is there is used
+	}
 	os.Rename(plain, filepath.Join(g.dir, "moved"))
 	testbed.Expect(t, g.open(filepath.Join(g.dir, "moved")).Path == was, "a directory that was moved lost its store")
 	g.mkdir("plain")
@@ -193,6 +205,18 @@ func TestRootIsRecognized(t *testing.T) {
 	sub := g.mkdir("repo/pkg/a")
 	o = g.open(sub)
 	testbed.Expect(t, o.Kind == place.Git && o.Path != g.open(repo).Path && o.Path != g.open(g.mkdir("repo/pkg/b")).Path, "a directory of a repository: %+v", o)
+}
+
+// volumeDir is on a file system of another type.
+type volumeDir struct {
+	fsx.Dir
+	volume string
+}
+
+func (d volumeDir) Volume() (fsx.Volume, error) {
+	v, err := d.Dir.Volume()
+	v.Type = d.volume
+	return v, err
 }
 
 // TestGitFileIsConfirmed: a .git file counts only where git's own side names this
