@@ -250,7 +250,16 @@ func TestBusyFile(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "source"), []byte("old"), 0o644)
 	mount(t, filepath.Join(dir, "source"), filepath.Join(dir, "a"), "", unix.MS_BIND, "")
 	s := open(t, dir, nil)
-	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.ErrIOBusy)
+	e := refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.ErrIOBusy)
+	expect(t, strings.Contains(e.Hint, "--in-place-on-busy"), "%s", e.Hint)
+	_, err := s.Delete(background, rw.DeleteRequest{Path: "a"})
+	_, from := s.Move(background, rw.MoveRequest{Path: "a", To: "b"})
+	_, over := s.Move(background, rw.MoveRequest{Path: "source", To: "a", Overwrite: true})
+	for _, err := range []error{err, from, over} {
+		e := rw.AsError("", err)
+		expect(t, e.Detail == rw.ErrIOBusy && e.Effect == rw.EffectNone && strings.Contains(e.Hint, "unmount"), "%+v", e)
+	}
+	fileIs(t, dir, "a", "old")
 	s.Close(background)
 	s = open(t, dir, &rw.Options{InPlaceOnBusy: true})
 	r := write(t, s, "a", "new, in place", rw.ModeOverwrite)

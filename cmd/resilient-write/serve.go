@@ -29,7 +29,7 @@ type settings struct {
 	policyFile, gate, tier          string
 	tools, replies                  string
 	readOnly, unsafe, dotted        bool
-	trustPolicy, worktrees          bool
+	trustPolicy, worktrees, inPlace bool
 	allowRoots                      []string
 	dashboard                       string
 	board                           net.Listener // of the dashboard
@@ -63,6 +63,7 @@ func (s *settings) storeFlags(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.policyFile, "policy-file", "", "policy `file`, which takes precedence over all flags; default policy.yaml in the state directory (RW_POLICY_FILE)")
 	f.StringVar(&s.gate, "gate", "", "content gate: block, advise or off; default block. A policy file in the state directory can only make it stricter")
 	f.BoolVar(&s.trustPolicy, "trust-workspace-policy", false, "let the policy file in the state directory weaken defaults even if git tracks it")
+	f.BoolVar(&s.inPlace, "in-place-on-busy", false, "write a file in place if it cannot be replaced, such as one that is mounted into a container; readers can see old and new bytes mixed")
 	f.BoolVar(&s.readOnly, "read-only", false, "open read-only")
 	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
 }
@@ -72,7 +73,7 @@ func (s *settings) storeFlags(f *pflag.FlagSet, env func(string) string) {
 // not the start.
 func (s *settings) options(env func(string) string, caller string) *rw.Options {
 	o := &rw.Options{
-		Sync: rw.SyncLevel(s.sync), StateDir: s.stateDir, ReadOnly: s.readOnly,
+		Sync: rw.SyncLevel(s.sync), StateDir: s.stateDir, ReadOnly: s.readOnly, InPlaceOnBusy: s.inPlace,
 		AllowUnsafeRoot: s.unsafe, Caller: caller, PolicyFile: s.policyFile, TrustWorkspacePolicy: s.trustPolicy, ServeWithBadPolicy: true,
 		Gate: rw.Gate{Mode: rw.GateMode(s.gate)}, DisableScratchGet: env("RW_SCRATCH_DISABLE_GET") != "",
 	}

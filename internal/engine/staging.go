@@ -545,12 +545,31 @@ func (m *Mutation) publishError(err error) error {
 		return fault.New(fault.ChangedDuringWrite)
 	case errors.Is(err, publish.ErrExists):
 		return fault.New(fault.FileAlreadyExists).Hintf("another program just created the file; read it before you replace it")
-	case errors.Is(err, publish.ErrBusy):
-		return fault.New(fault.IOBusy).Because(err)
+	case errors.Is(err, publish.ErrBusy), publish.IsBusy(err):
+		return m.busy(err)
 	case errors.Is(err, publish.ErrCrossDevice):
 		return fault.New(fault.CrossDevice).Because(err)
 	}
 	return err
+}
+
+// busy is the error of a file that cannot be replaced. A mount point never can be.
+func (m *Mutation) busy(err error) error {
+	e := fault.New(fault.IOBusy).Because(err)
+	for _, of := range []*Mutation{m, m.Source} {
+		if of == nil || !of.Prev.Exists {
+			continue
+		}
+		at, err := of.Target.Parent.Stat()
+		switch {
+		case err != nil || of.Prev.Stat.SameVolume(at):
+		case m.Primitive == publish.Replace:
+			return e.Hintf("the file is a mount point, which cannot be replaced, now or later; ask the user to allow writing it in place (--in-place-on-busy, Options.InPlaceOnBusy)")
+		default:
+			return e.Hintf("the file is a mount point, which cannot be moved, moved over or removed, now or later; write to it, or ask the user to unmount it")
+		}
+	}
+	return e
 }
 
 // published takes over what was found when the mutation got its name.
