@@ -152,9 +152,9 @@ const (
 	manifestFormat = "resilientwrite.hub-manifest"
 	version        = 1
 
-	packedBytes = 256 << 10 // objects up to this size share one object
-	packBytes   = 16 << 20  // of one pack
-	maxDecoded  = 96 << 20  // of any object or slice
+	packedBytes = 256 << 10      // objects up to this size share one object
+	packBytes   = 16 << 20       // of one pack
+	maxDecoded  = object.MaxSize // of any object or slice: a row alone may have more than [journal.MaxManifest] bytes
 )
 
 func headKey(store string) string { return "stores/" + store + "/head.json" }

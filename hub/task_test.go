@@ -13,6 +13,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hub/object"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 func gitIn(t *testing.T, dir string, args ...string) string {
@@ -246,6 +247,13 @@ func TestPublishUploadsWhatIsNew(t *testing.T) {
 		}
 	}
 	a.sound(a.ship().Store)
+}
+
+// TestLargeObjects: a row or a manifest of very many files can be read again.
+func TestLargeObjects(t *testing.T) {
+	if data, err := unpack("", pack(make([]byte, journal.MaxManifest+1))); err != nil || len(data) != journal.MaxManifest+1 {
+		t.Errorf("%d bytes: %v", len(data), err)
+	}
 }
 
 // TestOneTakesTheTask: of many machines that resume a task at the same moment
