@@ -216,8 +216,9 @@ type frail struct {
 	data  map[string][]byte
 	count int
 	die   int    // step; 0: none
-	how   string // before, after, uncertain, twice
+	how   string // one of ways
 	dead  bool
+	late  map[string]func() error // by key: applied before the next step with that key
 }
 
 func newFrail() *frail { return &frail{keys: testKeys, data: map[string][]byte{}} }
@@ -227,11 +228,16 @@ var testKeys *Keys
 
 func (f *frail) hub() *Hub { return &Hub{store: f, keys: f.keys} }
 
-// step counts a step, and decides whether it is done and what the caller gets.
-func (f *frail) step(do func() error) error {
+// step counts a step, and decides whether it is done and what the caller gets. The key of
+// a step on the machine itself is "".
+func (f *frail) step(key string, do func() error) error {
 	f.count++
 	if f.dead {
 		return errDied
+	}
+	if late := f.late[key]; late != nil && key != "" {
+		f.late = nil
+		late()
 	}
 	if f.count != f.die {
 		return do()
@@ -239,6 +245,9 @@ func (f *frail) step(do func() error) error {
 	switch f.how {
 	case "before":
 		f.dead = true
+		return errDied
+	case "late": // the request is on its way when the machine dies
+		f.dead, f.late = true, map[string]func() error{key: do}
 		return errDied
 	case "after":
 		f.dead = true
@@ -272,7 +281,7 @@ func (f *frail) Get(_ context.Context, key string) (data []byte, etag string, er
 func (f *frail) PutIfAbsent(_ context.Context, key string, data []byte) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return hashOf(data), f.step(func() error {
+	return hashOf(data), f.step(key, func() error {
 		if _, ok := f.data[key]; ok {
 			return object.ErrExists
 		}
@@ -284,7 +293,7 @@ func (f *frail) PutIfAbsent(_ context.Context, key string, data []byte) (string,
 func (f *frail) CompareAndSwap(_ context.Context, key, etag string, data []byte) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return hashOf(data), f.step(func() error {
+	return hashOf(data), f.step(key, func() error {
 		now, ok := f.data[key]
 		if ok != (etag != "") || ok && hashOf(now) != etag {
 			return object.ErrChanged
@@ -311,5 +320,5 @@ func (f *frail) List(_ context.Context, prefix, after string) (list []object.Inf
 func (f *frail) Delete(_ context.Context, key string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.step(func() error { delete(f.data, key); return nil })
+	return f.step(key, func() error { delete(f.data, key); return nil })
 }

@@ -379,7 +379,14 @@ func (s *Shipper) slice(ctx context.Context, st *state, out *Shipped) (more bool
 				return true, s.rewrite(ctx, st)
 			}
 		}
-		if err := s.setHead(ctx, st, Head{Seq: b.Last, Chain: b.chain, Slice: key}); err != nil {
+		err := s.setHead(ctx, st, Head{Seq: b.Last, Chain: b.chain, Slice: key})
+		if errors.Is(err, errLost) { // by a late request of an earlier shipment, or another shipper
+			if err = s.meetHead(ctx, st); err == nil && st.Seq < b.Last {
+				err = failed(ctx, headKey(st.Store), errLost)
+			}
+			return true, err
+		}
+		if err != nil {
 			return false, err
 		}
 		if err := s.advance(ctx, st, b.Last); err != nil {
@@ -465,9 +472,6 @@ func (s *Shipper) setHead(ctx context.Context, st *state, head Head) error {
 		head.Note = fmt.Sprintf("rewritten for an erasure, row %d", st.Erased)
 	}
 	etag, err := s.Hub.swap(ctx, headKey(st.Store), s.etag, head)
-	if errors.Is(err, errLost) {
-		return s.forked(st, "another shipper has moved the head")
-	}
 	if err == nil {
 		s.etag = etag
 	}

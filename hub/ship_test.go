@@ -47,7 +47,10 @@ func TestShipOnce(t *testing.T) {
 }
 
 // ways are how a step fails.
-var ways = []string{"before", "after", "uncertain", "dropped", "twice"}
+var ways = []string{"before", "after", "late", "uncertain", "dropped", "twice"}
+
+// kills reports whether the machine dies.
+func kills(how string) bool { return how == "before" || how == "after" || how == "late" }
 
 // dying makes the shipper's machine die, or its requests fail, at step n of a
 // run. Saving the state counts as a step too.
@@ -57,10 +60,10 @@ func (f *frail) dying(m *machine, n int, how string) {
 	m.save = func(st *state) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.count+1 == f.die && f.how != "before" && f.how != "after" {
+		if f.count+1 == f.die && !kills(f.how) {
 			return st.save(m.Store) // a file exists or not
 		}
-		return f.step(func() error { return st.save(m.Store) })
+		return f.step("", func() error { return st.save(m.Store) })
 	}
 }
 
@@ -90,7 +93,7 @@ func TestShipSweep(t *testing.T) {
 			f.dying(m, n, how)
 			_, err := m.Ship(t.Context())
 			ended = f.count < n
-			if died := how == "before" || how == "after"; (err != nil) != (died && !ended) {
+			if (err != nil) != (kills(how) && !ended) {
 				t.Fatalf("step %d, %s: %v", n, how, err)
 			}
 			m.write("c.txt", "after it")

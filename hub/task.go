@@ -223,9 +223,14 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 		from = st.Seq
 	}
 	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})
-	if _, err := s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
-		return head, &Error{Code: Leased, Key: s.Hub.taskKey(head.Task), Err: fmt.Errorf("another machine was faster to take task %s", head.Task), Hint: "look again with resilient-write hub status"}
-	} else if err != nil {
+	_, err = s.swapTask(ctx, etag, &head)
+	if errors.Is(err, errLost) { // unless by a late request of an earlier call
+		task := head.Task
+		if head, _, err = s.task(ctx, task); err == nil && head.Lease.Holder != st.Store {
+			err = &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("another machine was faster to take task %s", task), Hint: "look again with resilient-write hub status"}
+		}
+	}
+	if err != nil {
 		return head, err
 	}
 	st.Task, st.Epoch, st.LostTask = head.Task, head.Lease.Epoch, ""

@@ -97,6 +97,9 @@ func TestResumeSweep(t *testing.T) {
 				ended++
 			}
 			f.revive(a)
+			if _, err := a.Publish(t.Context(), PublishRequest{Task: "task", Root: a.root}); err != nil && (how != "late" || !IsCode(err, Unreachable)) {
+				t.Fatalf("step %d, %s: %v", n, how, err)
+			}
 			a.publish(PublishRequest{Task: "task"})
 
 			b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
