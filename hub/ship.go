@@ -156,7 +156,8 @@ func (s *Shipper) fenced(task string) error {
 }
 
 // meetHead compares the head in the hub with the local state. A head that is
-// ahead is ours if the journal has its row: the state was not saved in time.
+// ahead is ours if the journal has its row: the state was not saved in time, or came back
+// from a backup.
 func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 	head, etag, err := s.Hub.head(ctx, st.Store)
 	if err != nil {
@@ -170,7 +171,7 @@ func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 		return s.forked(st, "the hub has no log of this store, of which %d rows were shipped", max(st.Seq, st.Hold))
 	case etag == "" || head.Incarnation == st.Old && head.Slice == st.OldSlice:
 		return nil
-	case head.Incarnation != st.Incarnation:
+	case head.Incarnation != st.Incarnation && st.Old != "":
 		return s.forked(st, "the log in the hub is another incarnation")
 	case head.Seq < st.Seq && st.Hold == 0:
 		return s.forked(st, "the log in the hub ends at row %d, and %d rows were shipped", head.Seq, st.Seq)
@@ -191,10 +192,13 @@ func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 		case !same:
 			return s.forked(st, "row %d is another one in the hub", head.Seq)
 		}
-		st.Seq, st.Slice = head.Seq, head.Slice
+		st.Incarnation, st.Seq, st.Slice = head.Incarnation, head.Seq, head.Slice
 		return s.rewrite(ctx, st) // what differs was erased
 	}
-	if head.Seq > st.Seq {
+	if head.Seq > st.Seq || head.Incarnation != st.Incarnation {
+		if head.Incarnation != st.Incarnation { // the state is older than an erasure in the hub
+			st.Incarnation, st.Erased = head.Incarnation, max(st.Erased, head.Seq)
+		}
 		st.Seq, st.Chain, st.Slice, st.Pending = head.Seq, head.Chain, head.Slice, nil
 		if err := s.advance(ctx, st, st.Seq); err != nil {
 			return err
@@ -238,6 +242,7 @@ func (s *Shipper) forked(st *state, format string, args ...any) error {
 // Restart gives the store a new identity: the next call ships all of its rows
 // under it. It is meant for copies of a store.
 func (s *Shipper) Restart(ctx context.Context) error {
+	s.seen, s.old = nil, nil
 	return s.holding(ctx, func() error { return s.keep(&state{Store: newID(), Incarnation: newID()}) })
 }
 

@@ -234,6 +234,12 @@ func TestForked(t *testing.T) {
 		b.sound(own)
 	}
 	a.sound(store)
+	if err := a.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if have := contentsOf(t, a.Hub, a.ship().Store); len(have) != 2 {
+		t.Errorf("the new log has the contents %q", have)
+	}
 }
 
 // TestHubFromABackup: nothing is shipped to a hub that has lost slices, not even when it
@@ -304,12 +310,17 @@ func TestDamagedState(t *testing.T) {
 	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	m.write("a.txt", "one")
 	store := m.ship().Store
-	file, had := m.root+".state/hub/ship.json", maps.Clone(f.data)
+	file := m.root + ".state/hub/ship.json"
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.write("b.txt", word)
+	m.ship()
+	m.eraseWord()
+	m.ship()
 	m.write("a.txt", "two")
+	had := maps.Clone(f.data)
 	for _, bad := range []string{"", "{}", string(good[:len(good)/2])} {
 		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
@@ -328,13 +339,22 @@ func TestDamagedState(t *testing.T) {
 	if !IsCode(err, Damaged) {
 		t.Fatalf("Follow reports %v", err)
 	}
-	if err := os.WriteFile(file, good, 0o600); err != nil {
-		t.Fatal(err)
+	for range 2 { // the second time a row that the hub has was erased
+		if err := os.WriteFile(file, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m.ship().Store != store {
+			t.Fatal("another identity")
+		}
+		m.sound(store)
+		m.write("b.txt", word)
+		m.write("c.txt", "one")
+		if _, err := m.Store.Delete(t.Context(), rw.DeleteRequest{Path: "c.txt", Call: rw.Call{Session: word}}); err != nil {
+			t.Fatal(err)
+		}
+		m.ship()
+		m.eraseWord()
 	}
-	if m.ship().Store != store {
-		t.Fatal("another identity")
-	}
-	m.sound(store)
 	os.WriteFile(file, nil, 0o600)
 	if err := m.Restart(t.Context()); err != nil {
 		t.Fatal(err)
