@@ -77,6 +77,9 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 }
 
 func (s *Shipper) resume(ctx context.Context, r ResumeRequest, out *Resumed) error {
+	if r.Task == "" {
+		return errNoTask
+	}
 	st, err := loadState(s.Store)
 	if err != nil {
 		return err

@@ -148,7 +148,7 @@ func (f *frail) holds(text string) bool {
 }
 
 // TestWithheldAndLost: an unreachable hub prevents no write, and contents with
-// findings are not shipped and are listed.
+// findings are not shipped and are listed, until the policy allows them.
 func TestWithheldAndLost(t *testing.T) {
 	f := newFrail()
 	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "w"))
@@ -160,8 +160,22 @@ func TestWithheldAndLost(t *testing.T) {
 	m.write("key.txt", secret())
 	f.revive(m)
 	out := m.ship()
-	if len(out.Withheld) != 1 || out.Withheld[0].Path != "key.txt" || out.Withheld[0].Reason != "findings" || out.Seq != 2 {
+	if len(out.Withheld) != 1 || out.Withheld[0].Path != "key.txt" || out.Withheld[0].Reason != "findings" || out.Seq != 2 || m.state().Withheld != 1 {
 		t.Fatalf("%+v", out)
+	}
+	if p := m.publish(PublishRequest{Task: "t"}); len(p.Withheld) != 1 || f.holds(secret()) {
+		t.Fatalf("%+v", p)
+	}
+	m.Store.Close(t.Context())
+	os.WriteFile(m.root+".policy", []byte("allow: [{path: key.txt, pattern: github_pat, reason: made up}]\n"), 0o600)
+	s, err := rw.Open(t.Context(), m.root, &rw.Options{StateDir: m.root + ".state", Sync: rw.SyncOff, PolicyFile: m.root + ".policy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	m.Store = s
+	if p := m.publish(PublishRequest{Task: "t"}); len(p.Withheld) > 0 || p.Uploaded != 1 || !f.holds(secret()) {
+		t.Fatalf("%+v", p)
 	}
 }
 

@@ -137,9 +137,11 @@ func (s *Shipper) Publish(ctx context.Context, r PublishRequest) (Shipped, error
 	})
 }
 
+var errNoTask = &Error{Code: NotFound, Err: errors.New("no task is named"), Hint: "name the task, as in the handoff"}
+
 func (s *Shipper) publish(ctx context.Context, r PublishRequest, out *Shipped) (*Published, error) {
 	if r.Task == "" {
-		return nil, &Error{Code: NotFound, Err: errors.New("no task is named"), Hint: "name the task, as in the handoff"}
+		return nil, errNoTask
 	}
 	st, err := loadState(s.Store)
 	if err != nil {
@@ -307,7 +309,7 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 	if !r.WithBase && m.Base != "" {
 		base = baseObjects(ctx, r.Root, m.Base)
 	}
-	was, err := s.Hub.placesOf(ctx, *head)
+	was, err := s.Hub.places(ctx, *head)
 	if err != nil && !IsCode(err, NotFound) {
 		return nil, err
 	}
@@ -343,7 +345,7 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 
 // manifestFile decides where the bytes of one file are stored, and uploads them
 // if the hub does not have them.
-func (s *Shipper) manifestFile(ctx context.Context, f admin.TreeFile, m *Manifest, p *packer, was places, base map[string]string, pub *Published) error {
+func (s *Shipper) manifestFile(ctx context.Context, f admin.TreeFile, m *Manifest, p *packer, was map[string]ManifestFile, base map[string]string, pub *Published) error {
 	sha := f.SHA256.String()
 	withhold := func(reason string, kinds ...string) {
 		m.Withheld = append(m.Withheld, Withheld{Path: f.Path, SHA256: sha, Reason: reason, Kinds: kinds})
@@ -351,7 +353,7 @@ func (s *Shipper) manifestFile(ctx context.Context, f admin.TreeFile, m *Manifes
 	m.Files = append(m.Files, ManifestFile{TreeFile: f})
 	at := &m.Files[len(m.Files)-1]
 	drop := func() { m.Files = m.Files[:len(m.Files)-1] }
-	old, known := was.files[sha]
+	old, known := was[sha]
 	switch {
 	case f.Ignored:
 		drop()
@@ -362,11 +364,6 @@ func (s *Shipper) manifestFile(ctx context.Context, f admin.TreeFile, m *Manifes
 		return nil
 	case known:
 		at.Pack, at.Object = old.Pack, old.Object
-		return nil
-	}
-	if x, ok := was.withheld[f.Path+"\x00"+sha]; ok && x.Reason == "findings" {
-		drop()
-		m.Withheld = append(m.Withheld, x)
 		return nil
 	}
 	data, why, err := s.content(ctx, wanted{f.Path, sha, f.Bytes, 0, f.Git})
@@ -382,37 +379,28 @@ func (s *Shipper) manifestFile(ctx context.Context, f admin.TreeFile, m *Manifes
 	return p.add(ctx, sha, data, func(pack string) { at.Pack, at.Object = pack, pack == "" })
 }
 
-// places records where the hub has the contents of an earlier manifest.
-type places struct {
-	files    map[string]ManifestFile // by hash
-	withheld map[string]Withheld
-}
-
-// placesOf reads them. Where there are too many packs none counts: the next
-// manifest packs everything again.
-func (h *Hub) placesOf(ctx context.Context, head TaskHead) (p places, err error) {
+// places returns where the hub has the contents of the manifest of a task, by their
+// hashes. If there are too many packs, it returns none: the next manifest packs everything
+// again.
+func (h *Hub) places(ctx context.Context, head TaskHead) (map[string]ManifestFile, error) {
 	if head.Manifest == "" {
-		return p, nil
+		return nil, nil
 	}
 	m, err := h.manifest(ctx, head)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
-	p.files, p.withheld = map[string]ManifestFile{}, map[string]Withheld{}
-	packs := map[string]bool{}
+	files, packs := map[string]ManifestFile{}, map[string]bool{}
 	for _, f := range m.Files {
 		if f.Pack != "" || f.Object {
-			p.files[f.SHA256.String()] = f
+			files[f.SHA256.String()] = f
 			packs[f.Pack] = true
 		}
 	}
-	for _, x := range m.Withheld {
-		p.withheld[x.Path+"\x00"+x.SHA256] = x
-	}
 	if len(packs) > maxPacks {
-		p.files = nil
+		return nil, nil
 	}
-	return p, nil
+	return files, nil
 }
 
 // manifest reads the manifest of a task.

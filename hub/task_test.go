@@ -266,6 +266,9 @@ func TestOneTakesTheTask(t *testing.T) {
 	a := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	a.publish(PublishRequest{Task: "t"})
+	if _, err := a.Resume(t.Context(), ResumeRequest{}); !IsCode(err, NotFound) {
+		t.Errorf("no task: %v", err)
+	}
 	const n = 6
 	got := make(chan error, n)
 	for i := range n {
