@@ -51,6 +51,9 @@ func TestEraseSweep(t *testing.T) {
 			if _, err := m.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.RemoveAll(m.root + ".state/history"); err != nil { // only the hub has the versions
+				t.Fatal(err)
+			}
 			m.write("a.txt", "three")
 			f.dying(m, n, how)
 			_, err := m.Ship(t.Context())
@@ -248,6 +251,10 @@ func TestEraseSecret(t *testing.T) {
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	a.write("b.txt", word)
+	a.write("large.txt", strings.Repeat(word+" ", 1<<14))
+	a.write("large too.txt", strings.Repeat("large ", 1<<16))
+	a.write(word+"/c.txt", "two")
+	a.handoff("t, for " + word)
 	a.publish(PublishRequest{Task: "t"})
 	b := resumed(t, f.hub(), "t")
 	b.publish(PublishRequest{Task: "t"})
@@ -265,8 +272,8 @@ func TestEraseSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := a.Hub.manifest(t.Context(), head)
-	if err != nil || len(m.Files) != 1 || len(m.Withheld) != 1 || m.Withheld[0].Reason != "erased" {
-		t.Fatalf("%v %+v", err, m)
+	if err != nil || len(m.Files) != 2 || len(m.Withheld) != 3 || m.Withheld[0].Reason != "erased" || !head.Handoff.Withheld {
+		t.Fatalf("%v %+v %+v", err, m, head.Handoff)
 	}
 	b.eraseWord()
 	if out, err = b.Erase(t.Context(), []byte(word)); err != nil || len(out.Left) > 0 || f.holds(word) {
@@ -283,6 +290,7 @@ func TestGC(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
+	os.WriteFile(filepath.Join(a.root, "large.txt"), []byte(strings.Repeat("large ", 1<<16)), 0o644)
 	a.publish(PublishRequest{Task: "t"})
 	f.data[a.Hub.objectKey(hashOf([]byte("left")))] = pack([]byte("left"))
 	f.data[sliceKey("gone", "gone", 1, 2)] = []byte("left")
