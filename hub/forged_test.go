@@ -319,8 +319,13 @@ func (x *scene) resume() {
 	x.t.Helper()
 	dir := x.t.TempDir()
 	c := openMachine(x.t, x.hub(), filepath.Join(dir, "w"))
-	_, err := c.Resume(x.t.Context(), ResumeRequest{Task: "t", Force: true})
+	st, err := c.Hub.Status(x.t.Context())
+	x.typed("status", err)
+	_, err = c.Resume(x.t.Context(), ResumeRequest{Task: "t", Force: true})
 	x.typed("resume", err)
+	if slices.ContainsFunc(st.Problems, func(p Problem) bool { return p.Key == task }) && !IsCode(err, Damaged) {
+		x.t.Errorf("resume: %v", err)
+	}
 	now := tree(x.t, c.root)
 	for name := range now {
 		if strings.HasPrefix(name, ".git") || strings.HasPrefix(name, ".resilient") {

@@ -152,15 +152,17 @@ func (f *frail) holds(text string) bool {
 func TestWithheldAndLost(t *testing.T) {
 	f := newFrail()
 	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "w"))
-	f.dead = true
 	m.write("a.txt", "one")
+	m.ship()
+	f.dead = true
+	m.write("b.txt", "two")
 	if _, err := m.Ship(t.Context()); !IsCode(err, Unreachable) {
 		t.Fatal(err)
 	}
 	m.write("key.txt", secret())
 	f.revive(m)
 	out := m.ship()
-	if len(out.Withheld) != 1 || out.Withheld[0].Path != "key.txt" || out.Withheld[0].Reason != "findings" || out.Seq != 2 || m.state().Withheld != 1 {
+	if len(out.Withheld) != 1 || out.Withheld[0].Path != "key.txt" || out.Withheld[0].Reason != "findings" || out.Seq != 3 || m.state().Withheld != 1 {
 		t.Fatalf("%+v", out)
 	}
 	if p := m.publish(PublishRequest{Task: "t"}); len(p.Withheld) != 1 || f.holds(secret()) {
