@@ -105,6 +105,7 @@ func (s *Shipper) resume(ctx context.Context, r ResumeRequest, out *Resumed) err
 		return &Error{Code: Leased, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("store %s (%s) holds task %s until %s", head.Lease.Holder, head.Lease.Label, r.Task, head.Lease.Until.Format(time.RFC3339)),
 			Hint: "wait until then, or take it with --force if that machine is gone"}
 	} else {
+		st.Resuming = r.Task
 		head, err = s.take(ctx, st, head, etag)
 	}
 	if err != nil {
@@ -112,6 +113,10 @@ func (s *Shipper) resume(ctx context.Context, r ResumeRequest, out *Resumed) err
 	}
 	out.Epoch, out.Until, out.Base = head.Lease.Epoch, head.Lease.Until, m.Base
 	if err := s.materialize(ctx, r, m, out); err != nil {
+		return err
+	}
+	st.Resuming = ""
+	if err := s.keep(st); err != nil {
 		return err
 	}
 	out.Handoff, err = s.handoffHere(ctx, head.Handoff)

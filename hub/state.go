@@ -22,6 +22,8 @@ type state struct {
 	// The task that this store works on.
 	Task  string `json:"task,omitempty"`
 	Epoch uint64 `json:"epoch,omitempty"`
+	// The task whose files may not be here: its resume has not ended.
+	Resuming string `json:"resuming,omitempty"`
 	// The task that another machine has taken over.
 	LostTask string `json:"lost_task,omitempty"`
 	// Contents that were withheld, and that no longer existed when they were to be

@@ -127,8 +127,8 @@ func (s *Shipper) until() time.Time {
 // ignores, files with findings and files whose bytes are not kept are not uploaded and are
 // listed.
 //
-// Errors: [Leased] for a task of another store, whether its lease has expired or not: resume
-// it first. [Fenced] if another machine has taken the task over. Otherwise those of
+// Errors: [Leased] for a task of another store, whether its lease has expired or not, and for
+// one whose resume did not end: resume it first. [Fenced] if another machine has taken the task over. Otherwise those of
 // [Shipper.Ship] and of the store.
 func (s *Shipper) Publish(ctx context.Context, r PublishRequest) (Shipped, error) {
 	return s.shipping(ctx, func(out *Shipped) (err error) {
@@ -187,16 +187,22 @@ func (s *Shipper) publish(ctx context.Context, r PublishRequest, out *Shipped) (
 // begin makes the task that of the store, if the hub does not know it or the
 // store already holds it.
 func (s *Shipper) begin(ctx context.Context, st *state, task string) error {
+	var head TaskHead
+	var etag string
+	var err error
 	if st.Task == task {
-		_, _, err := s.held(ctx, st)
-		return err
-	}
-	head, etag, err := s.task(ctx, task)
-	if err != nil {
-		return err
+		head, etag, err = s.held(ctx, st)
+	} else {
+		head, etag, err = s.task(ctx, task)
 	}
 	switch {
+	case err != nil:
+		return err
 	case etag == "":
+		st.Resuming = ""
+	case head.Lease.Holder == st.Store && st.Resuming == task:
+		return &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("the resume of task %s did not end: its files are not here", task),
+			Hint: "resume it again, here or in another directory with --force: resilient-write resume " + task}
 	case head.Lease.Holder == st.Store:
 		st.Task, st.Epoch, st.LostTask = task, head.Lease.Epoch, ""
 		return s.keep(st)

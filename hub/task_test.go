@@ -116,6 +116,7 @@ func TestResumeSweep(t *testing.T) {
 			}
 			f.revive(b)
 			b.now = late
+			b.Publish(t.Context(), PublishRequest{Task: "task", Root: b.root}) // must not replace the state that is not here
 			r, err := b.Resume(t.Context(), ResumeRequest{Task: "task"})
 			if err != nil || r.Epoch != 2 || r.Handoff == nil || r.Handoff.Summary != "half of it" || len(r.Handoff.Drift) > 0 || b.state().Task != "task" {
 				t.Fatalf("step %d, %s: %v %+v", n, how, err, r)
