@@ -268,6 +268,52 @@ func TestBusyFile(t *testing.T) {
 	check(t, s, true)
 }
 
+// TestRootInStoreOfAnother: what root creates in a store of another user, and new files,
+// belong to that user, who would be locked out otherwise. In a store of its own they are
+// root's.
+func TestRootInStoreOfAnother(t *testing.T) {
+	needsRoot(t)
+	const user, group = 65534, 65533
+	for _, own := range []bool{false, true} {
+		dir := workspace(t)
+		noErr(t, os.Chown(dir, user, group))
+		opts := &rw.Options{StateDir: ".resilient_write", Gate: rw.GateOfAgents}
+		if own {
+			opts.StateDir = filepath.Join(t.TempDir(), "state")
+		}
+		s := open(t, dir, opts)
+		write(t, s, "new/er/a", "one", rw.ModeCreate)
+		write(t, s, "new/er/a", "two", rw.ModeOverwrite)
+		write(t, s, "b", "three", rw.ModeCreate)
+		_, err := s.SafeWrite(background, put("leak.env", "key AKIA"+strings.ToUpper("qwertyuiopas2345"), rw.ModeCreate))
+		isErr(t, err, rw.ErrRiskBlocked, "a secret")
+		must(s.Delete(background, rw.DeleteRequest{Path: "b"}))(t)
+		must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw")}))(t)
+		must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("d")}))(t)
+		must(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: []byte(`"x"`)}))(t)
+		must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+		must(s.Claim(rw.WithCaller(background, "", "s"), []string{"claimed"}, time.Minute))(t)
+		must(s.Undo(background, rw.UndoRequest{}))(t)
+		s.Close(background)
+		s = open(t, dir, opts)
+		must(s.Admin().Compact(background, admin.CompactRequest{}))(t)
+		count := 0
+		for _, top := range []string{dir, filepath.Join(dir, opts.StateDir), opts.StateDir} {
+			filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
+				if err != nil || path == dir {
+					return nil
+				}
+				st := must(e.Info())(t).Sys().(*syscall.Stat_t)
+				expect(t, own == (st.Uid == 0) && own == (st.Gid != group), "own %v: %s belongs to %d:%d", own, path, st.Uid, st.Gid)
+				count++
+				return nil
+			})
+		}
+		expect(t, count > 30, "%d files", count)
+		check(t, s, true)
+	}
+}
+
 // TestOtherFileSystem: a target on another file system than the state
 // directory is staged at the top of its own.
 func TestOtherFileSystem(t *testing.T) {

@@ -164,7 +164,7 @@ func (s *Engine) VerbFault(op string, err error) *fault.Fault {
 	var at *fs.PathError
 	if e.Code == fault.PermissionError && e.Path == "" && errors.As(err, &at) {
 		if e.With("part", path.Base(at.Path)); op == "open" {
-			e.Hintf("the process lacks a permission for %s of the store; ask the user to give its owner the rights back, and to set a umask that leaves them", path.Base(at.Path))
+			e.Hintf("the process lacks a permission for %s of the store; ask the user to give the state directory to its user again (chown -R, chmod -R u+rwX), and to set a umask that leaves these rights", path.Base(at.Path))
 		}
 	}
 	if e.Effect == "" {

@@ -34,6 +34,9 @@ func (s *Engine) OpenState(parent fsx.Dir, name string, exists bool) error {
 	case err != nil && !IsAbsent(err):
 		return err
 	}
+	if _, err := fsx.Inherit(parent); err != nil {
+		return err
+	}
 	switch {
 	case s.Opts.ReadOnly:
 	case exists:
@@ -46,6 +49,13 @@ func (s *Engine) OpenState(parent fsx.Dir, name string, exists bool) error {
 	}
 	if err != nil {
 		return err
+	}
+	if other, err := fsx.Inherit(s.Disk.State); err != nil {
+		return err
+	} else if other {
+		if _, err := fsx.Inherit(s.Disk.Root); err != nil {
+			return err
+		}
 	}
 	return s.takeCustody()
 }

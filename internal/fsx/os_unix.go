@@ -53,10 +53,15 @@ const notInNames = "/\x00"
 const FlushesNames = true
 
 // dir is a directory of the real file system.
-type dir struct{ handle }
+type dir struct {
+	handle
+	owner *owner // of what is created in it; nil: this process
+}
+
+type owner struct{ uid, gid int }
 
 func newDir(fd int, name string) *dir {
-	d := &dir{handle{name: name}}
+	d := &dir{handle: handle{name: name}}
 	d.n.Store(int64(fd))
 	return d
 }
@@ -73,7 +78,55 @@ func (d *dir) OpenDir(name string) (Dir, error) {
 	if err != nil {
 		return nil, bare("opendir", name, err)
 	}
-	return newDir(fd, name), nil
+	sub := newDir(fd, name)
+	sub.owner = d.owner
+	return sub, nil
+}
+
+// Inherit makes what is created in a directory, and in those that are opened from it,
+// belong to its owner, if this process is root and the owner is another user. Files that
+// root left would lock the owner out. Symbolic links remain those of root.
+func Inherit(in Dir) (other bool, err error) {
+	d, ok := in.(*dir)
+	if !ok || os.Geteuid() != 0 {
+		return false, nil
+	}
+	st, err := d.Stat()
+	if err != nil {
+		return false, err
+	}
+	if d.owner = nil; st.UID != 0 {
+		d.owner = &owner{st.UID, st.GID}
+	}
+	return d.owner != nil, nil
+}
+
+// give gives the owner of the directory what was just created in it. What cannot be
+// given, because the file system keeps no owners, remains that of root.
+func (d *dir) give(fd int) {
+	if d.owner != nil {
+		unix.Fchown(fd, d.owner.uid, d.owner.gid)
+	}
+}
+
+// giveDir is give for a directory, which has to be opened first. What the owner put
+// under its name meanwhile is not given to him: it is a directory that is not empty, or
+// not one of root.
+func (d *dir) giveDir(name string) {
+	if d.owner == nil {
+		return
+	}
+	made, err := d.OpenDir(name)
+	if err != nil {
+		return
+	}
+	defer made.Close()
+	if st, err := made.Stat(); err != nil || st.UID != 0 {
+		return
+	}
+	if names, err := made.Names(); err == nil && len(names) == 0 {
+		d.give(made.(*dir).fd())
+	}
 }
 
 func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
@@ -90,6 +143,7 @@ func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
 	}
 	writes := flag&(Write|Append) != 0
 	if flag&Create != 0 && flag&Excl != 0 {
+		d.give(fd)
 		return newFile(fd, name, writes), nil // it is new, so it is regular
 	}
 	var st unix.Stat_t
@@ -100,6 +154,9 @@ func (d *dir) Open(name string, flag Flag, perm uint32) (File, error) {
 	if kind := kindOf(uint32(st.Mode)); kind != Regular {
 		unix.Close(fd)
 		return nil, &fs.PathError{Op: "open", Path: name, Err: &TypeError{kind}}
+	}
+	if flag&Create != 0 && st.Size == 0 && st.Uid == 0 && st.Nlink == 1 { // nothing to learn from, if it is not new
+		d.give(fd)
 	}
 	// The descriptor was opened without blocking so that a FIFO could not hang
 	// the open; to a regular file that flag means nothing.
@@ -142,7 +199,11 @@ func (d *dir) Mkdir(name string, perm uint32) error {
 	if err := checkName("mkdir", name); err != nil {
 		return err
 	}
-	return bare("mkdir", name, retry(func() error { return unix.Mkdirat(d.fd(), name, perm) }))
+	err := retry(func() error { return unix.Mkdirat(d.fd(), name, perm) })
+	if err == nil {
+		d.giveDir(name)
+	}
+	return bare("mkdir", name, err)
 }
 
 func (d *dir) Lstat(name string) (Stat, error) {

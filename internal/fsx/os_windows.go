@@ -22,6 +22,9 @@ func OpenRoot(path string) (Dir, error) {
 	return &dir{root}, nil
 }
 
+// Inherit does nothing: what is created inherits from its directory.
+func Inherit(Dir) (other bool, err error) { return false, nil }
+
 // notInNames are the characters that no name has.
 const notInNames = "/\\:\x00"
 

@@ -212,10 +212,23 @@ func (w *Workspace) isStore(dir string) bool {
 }
 
 var (
-	openRoot   = fsx.OpenRoot // tests observe it
+	openRoot   = openInheriting // tests observe it
 	worktreeID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 	errNone    = errors.New("the workspace has no such place")
 )
+
+// openInheriting opens a directory in which root creates what belongs to its owner.
+func openInheriting(path string) (fsx.Dir, error) {
+	d, err := fsx.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fsx.Inherit(d); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
 
 // git returns the place in the common git directory of the repository that contains the
 // workspace. A .git that refers to another directory counts only if git's own side
