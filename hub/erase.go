@@ -199,7 +199,8 @@ type Erased struct {
 // rows are shipped as the journal has them. Logs of other stores that hold it are
 // reported, and copies that other machines have fetched are out of reach. What the hub has
 // lost does not keep the rest from being erased; if slices of this store are lost or damaged,
-// or objects are lost, its log is written again. Errors: those of [Shipper.Ship];
+// or objects are lost, its log is written again; if objects of its task are, the task has to be
+// published again. Errors: those of [Shipper.Ship];
 // [ErrSecret].
 func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	out := Erased{Tasks: []string{}, Left: []string{}}
@@ -222,12 +223,15 @@ func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	if whole, err := s.stillThere(ctx, st.Slice); err != nil {
 		return out, err
 	} else if !whole {
-		if err := s.rewriteFor(ctx, st); err != nil {
+		if err := s.rewriteFor(ctx); err != nil {
 			return out, err
 		}
 	}
+	if err := s.holding(ctx, func() error { return s.forgetLost(ctx) }); err != nil {
+		return out, err
+	}
 	if s.bad != nil {
-		if err := s.eraseContents(ctx, st, &out); err != nil {
+		if err := s.eraseContents(ctx, st.Store, &out); err != nil {
 			return out, err
 		}
 	}
@@ -235,14 +239,39 @@ func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	return out, nil
 }
 
+// forgetLost takes the manifest from the task of this store if the hub has lost objects of it:
+// the next one does not rely on them.
+func (s *Shipper) forgetLost(ctx context.Context) error {
+	st, err := loadState(s.Store)
+	if err != nil {
+		return err
+	}
+	head, etag, err := s.held(ctx, st)
+	if IsCode(err, Fenced) {
+		return nil
+	}
+	v := &verifier{h: s.Hub, out: &Verified{}, packs: map[string]map[string]bool{}}
+	if err == nil {
+		err = v.note(v.task(ctx, head))
+	}
+	if err != nil || len(v.out.Problems) == 0 {
+		return unlessLost(err)
+	}
+	head.Manifest = ""
+	if _, err = s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
+		err = failed(ctx, s.Hub.taskKey(head.Task), err)
+	}
+	return err
+}
+
 // eraseContents rewrites the log of this store if it holds the secret.
-func (s *Shipper) eraseContents(ctx context.Context, st *state, out *Erased) error {
+func (s *Shipper) eraseContents(ctx context.Context, store string, out *Erased) error {
 	held, err := s.Hub.holders(ctx, s.bad)
 	if err != nil {
 		return err
 	}
-	if len(held[st.Store]) > 0 {
-		if err := s.rewriteFor(ctx, st); err != nil {
+	if len(held[store]) > 0 {
+		if err := s.rewriteFor(ctx); err != nil {
 			return err
 		}
 		if held, err = s.Hub.holders(ctx, s.bad); err != nil {
@@ -259,8 +288,14 @@ func (s *Shipper) eraseContents(ctx context.Context, st *state, out *Erased) err
 }
 
 // rewriteFor is rewrite without a note in the journal, and the shipment of the new log.
-func (s *Shipper) rewriteFor(ctx context.Context, st *state) error {
-	err := s.holding(ctx, func() error { return s.rewrite(ctx, st) })
+func (s *Shipper) rewriteFor(ctx context.Context) error {
+	err := s.holding(ctx, func() error {
+		st, err := loadState(s.Store)
+		if err != nil {
+			return err
+		}
+		return s.rewrite(ctx, st)
+	})
 	if err == nil {
 		_, err = s.Ship(ctx)
 	}
