@@ -82,8 +82,7 @@ func (s *Shipper) finishRewrite(ctx context.Context, st *state) error {
 	if err != nil {
 		return err
 	}
-	bad := func(sha string, data []byte) bool { return gone[sha] || s.bad != nil && s.bad(data) }
-	if err := s.scrub(ctx, bad); err != nil {
+	if err := s.scrub(ctx, func(sha string, _ []byte) bool { return gone[sha] }); err != nil {
 		return err
 	}
 	own := "stores/" + st.Store + "/"

@@ -48,6 +48,9 @@ func TestFollow(t *testing.T) {
 	if err := <-ended; !IsCode(err, Fenced) {
 		t.Fatal(err)
 	}
+	if err := a.Follow(ctx, time.Minute, nil, func(out Shipped, _ error) { c.out = out; cancel() }); err != nil || c.out.Rows == 0 || c.out.Published != nil {
+		t.Fatalf("%v %+v", err, c.out)
+	}
 }
 
 // TestDue: an object store that does not answer gets one attempt per interval,

@@ -120,6 +120,18 @@ func (x *scene) files(mode uint32, paths ...string) {
 	x.manifest(m)
 }
 
+// pack makes a manifest for task t with a file of the content "one", in a pack that holds
+// "other" under a name.
+func (x *scene) pack(name string) {
+	digest, _ := call.ParseDigest(hashOf([]byte("one")))
+	line, _ := json.Marshal(packHead{packFormat, version, []packItem{{name, 5}}})
+	data := append(line, "\nother"...)
+	x.data[x.a.Hub.objectKey(hashOf(data))] = pack(data)
+	x.manifest(Manifest{Format: manifestFormat, Version: version, Task: "t", Withheld: []Withheld{}, Files: []ManifestFile{
+		{TreeFile: admin.TreeFile{Path: "a.txt", SHA256: digest, Bytes: 3, Mode: 0o644}, Pack: hashOf(data)},
+	}})
+}
+
 // manifest makes m the manifest of task t.
 func (x *scene) manifest(m Manifest) {
 	text, _ := json.Marshal(m)
@@ -208,15 +220,8 @@ var forgeries = []struct {
 	}, false},
 	{"a file beside a task", func(x *scene) { x.data["tasks/u"] = nil }, true},
 	{"a manifest that is missing", func(x *scene) { x.edit(task, map[string]any{"manifest": hashOf(nil)}) }, false},
-	{"a pack of other bytes", func(x *scene) {
-		digest, _ := call.ParseDigest(hashOf([]byte("one")))
-		line, _ := json.Marshal(packHead{packFormat, version, []packItem{{digest.String(), 5}}})
-		data := append(line, "\nother"...)
-		x.data[x.a.Hub.objectKey(hashOf(data))] = pack(data)
-		x.manifest(Manifest{Format: manifestFormat, Version: version, Task: "t", Withheld: []Withheld{}, Files: []ManifestFile{
-			{TreeFile: admin.TreeFile{Path: "a.txt", SHA256: digest, Bytes: 3, Mode: 0o644}, Pack: hashOf(data)},
-		}})
-	}, false},
+	{"a pack of other bytes", func(x *scene) { x.pack(hashOf([]byte("one"))) }, false},
+	{"a pack without a file", func(x *scene) { x.pack(hashOf([]byte("other"))) }, false},
 	{"files outside of the workspace", func(x *scene) { x.files(0o644, "../evil") }, true},
 	{"files at absolute paths", func(x *scene) { x.files(0o644, "/tmp/rw-forged-evil") }, true},
 	{"files of git", func(x *scene) { x.files(0o755, ".git/hooks/pre-commit") }, true},

@@ -246,11 +246,7 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 }
 
 func (s *Shipper) task(ctx context.Context, task string) (head TaskHead, etag string, err error) {
-	head, etag, err = s.Hub.taskHead(ctx, s.Hub.taskKey(task))
-	if err == nil && etag != "" && head.Task != task {
-		err = &Error{Code: Damaged, Key: s.Hub.taskKey(task), Err: errors.New("it is the head of another task"), Hint: "run resilient-write hub verify"}
-	}
-	return head, etag, err
+	return s.Hub.taskHead(ctx, s.Hub.taskKey(task))
 }
 
 func (s *Shipper) swapTask(ctx context.Context, etag string, head *TaskHead) (string, error) {

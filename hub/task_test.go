@@ -192,6 +192,10 @@ func TestResumeOnBase(t *testing.T) {
 	if err == nil || IsCode(err, NeedsBase) {
 		t.Fatalf("files of its own: %v", err)
 	}
+	_, _, err = resume(func(dir string) { clone(dir); os.Remove(filepath.Join(dir, "same.txt")) }, ResumeRequest{})
+	if !IsCode(err, NeedsBase) || !strings.Contains(err.Error(), "same.txt") {
+		t.Fatalf("a file of the base is gone: %v", err)
+	}
 	_, _, err = resume(func(dir string) { clone(dir); gitIn(t, dir, "commit", "-q", "--allow-empty", "-m", "other") }, ResumeRequest{})
 	if !IsCode(err, NeedsBase) {
 		t.Fatalf("another commit: %v", err)
