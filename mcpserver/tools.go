@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/mcpserver/internal/transport"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -53,7 +54,7 @@ func (h *host) definition(t ToolInfo) mcp.Tool {
 // handler never fails: errors are envelopes.
 func (h *host) serverTool(t ToolInfo) server.ServerTool {
 	handler := func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return h.converse(ctx, t, req, arguments(ctx, req)), nil
+		return h.converse(ctx, t, req, schema.Unquoted(arguments(ctx, req), '{')), nil
 	}
 	if h.opts.Wrap != nil {
 		info, _ := toolbox.Lookup(t.Stem)

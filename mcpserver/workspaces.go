@@ -16,6 +16,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -252,9 +253,9 @@ func pathsOf(stem string, args map[string]json.RawMessage) (list []string) {
 	}
 	var ops []map[string]json.RawMessage
 	for _, key := range []string{"ops", "op"} {
-		raw := bytes.TrimSpace(args[key])
+		raw := schema.Unquoted(args[key], '[')
 		if key == "op" && len(raw) > 0 {
-			raw = slices.Concat([]byte("["), raw, []byte("]"))
+			raw = slices.Concat([]byte("["), schema.Unquoted(raw, '{'), []byte("]"))
 		}
 		if json.Unmarshal(raw, &ops) == nil {
 			for _, op := range ops {

@@ -292,12 +292,23 @@ func (o CallOpts) key(in any, args []byte) {
 }
 
 // aliasWords are in every call that canonical changes.
-var aliasWords = [][]byte{[]byte(`"file_path"`), []byte(`"old_string"`), []byte(`"new_string"`), []byte(`"replace_all"`), []byte(`"edits"`)}
+var aliasWords = func() (words [][]byte) {
+	for name := range editAliases {
+		words = append(words, []byte(`"`+name+`"`))
+	}
+	return append(words, []byte(`"file_path"`), []byte(`"edits"`))
+}()
+
+// editAliases are the names that other tools have for the members of an edit.
+var editAliases = map[string]string{
+	"old_string": "old", "old_str": "old", "oldText": "old",
+	"new_string": "new", "new_str": "new", "newText": "new", "replace_all": "count",
+}
 
 // canonical gives arguments the names that the tool has for them, where a
-// model uses those of another tool by habit: file_path for path; old_string,
-// new_string and replace_all for one edit, or within one; and a string of JSON
-// for the list edits. What it cannot read it leaves to the strict decoder.
+// model uses those of another tool by habit: file_path for path; [editAliases]
+// for one edit, or within one; and a string of JSON for the list edits. What it
+// cannot read it leaves to the strict decoder.
 func canonical(t reflect.Type, args []byte) (out []byte, used []string, err error) {
 	ms, ok := members(args)
 	if !ok {
@@ -312,7 +323,7 @@ func canonical(t reflect.Type, args []byte) (out []byte, used []string, err erro
 	rename := func(alias, name string, value []byte) error {
 		used = append(used, alias)
 		if was, ok := values[name]; ok && !bytes.Equal(was, value) {
-			return &schema.Problem{Argument: alias, Code: schema.Type, Want: "the same as " + name, Got: "another value"}
+			return &schema.Problem{Argument: alias, Code: schema.Type, Want: "the same as " + name}
 		} else if !ok {
 			o.raw(name, value)
 			values[name] = value
@@ -355,16 +366,13 @@ func canonical(t reflect.Type, args []byte) (out []byte, used []string, err erro
 	return o.end(), used, nil
 }
 
-func isEditAlias(name string) bool {
-	return name == "old_string" || name == "new_string" || name == "replace_all"
-}
+func isEditAlias(name string) bool { return editAliases[name] != "" }
 
 // canonicalEdits is a list of edits with our names.
 func canonicalEdits(list []byte) (out []byte, used []string) {
-	var text string
 	sent := list
-	if len(list) > 0 && list[0] == '"' && json.Unmarshal(list, &text) == nil && len(text) > 0 && text[0] == '[' {
-		list, used = []byte(text), append(used, "edits")
+	if list = schema.Unquoted(list, '['); !bytes.Equal(list, sent) {
+		used = append(used, "edits")
 	}
 	var items []json.RawMessage
 	if json.Unmarshal(list, &items) != nil {
@@ -381,13 +389,11 @@ func canonicalEdits(list []byte) (out []byte, used []string) {
 				used = append(used, m.Name)
 			}
 			switch {
-			case m.Name == "old_string":
-				o.raw("old", m.Value)
-			case m.Name == "new_string":
-				o.raw("new", m.Value)
 			case m.Name == "replace_all" && string(m.Value) == "true":
 				o.raw("count", []byte("-1"))
 			case m.Name == "replace_all" && string(m.Value) == "false":
+			case isEditAlias(m.Name) && m.Name != "replace_all":
+				o.raw(editAliases[m.Name], m.Value)
 			default:
 				o.raw(m.Name, m.Value)
 			}

@@ -256,7 +256,7 @@ func (b *Toolbox) Call(ctx context.Context, name string, args json.RawMessage, o
 	if o.Session+o.CallID+o.Client+o.Version+o.Connection+o.Model+o.Turn+o.Trace != "" {
 		ctx = rw.WithVia(ctx, rw.Via{Client: o.Client, Version: o.Version, Connection: label(o.Connection), Thread: o.Session, Call: o.CallID, Model: o.Model, Turn: o.Turn, Trace: o.Trace})
 	}
-	return of.answer(rw.WithProgress(ctx, o.Progress), b, name, args, o).answer()
+	return of.answer(rw.WithProgress(ctx, o.Progress), b, name, schema.Unquoted(args, '{'), o).answer()
 }
 
 // label names a connection in the journal.

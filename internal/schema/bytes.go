@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strconv"
@@ -109,6 +110,19 @@ func bytesText(b []byte, encoding string) string {
 		return base64.StdEncoding.EncodeToString(b)
 	}
 	return string(b)
+}
+
+// Unquoted returns the JSON object or array, by its first byte, that a string holds as
+// text, as some models send one. Anything else is returned as it is.
+func Unquoted(raw json.RawMessage, first byte) json.RawMessage {
+	var text string
+	if len(raw) == 0 || raw[0] != '"' || LoneSurrogate(raw) >= 0 || json.Unmarshal(raw, &text) != nil {
+		return raw
+	}
+	if value := bytes.TrimSpace([]byte(text)); len(value) > 0 && value[0] == first && json.Valid(value) {
+		return value
+	}
+	return raw
 }
 
 // LoneSurrogate returns the offset of the first escaped half of a surrogate pair in a

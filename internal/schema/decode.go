@@ -52,7 +52,7 @@ type Problem struct {
 	Argument   string
 	Code       string
 	Want       string
-	Got        string
+	Got        string // of a wrong type
 	DidYouMean string
 	Others     []string // further unknown names, the first few
 	More       int      // unknown names that are not listed
@@ -68,7 +68,7 @@ func (p *Problem) Error() string {
 	case Duplicate:
 		return fmt.Sprintf("%s is given twice", name)
 	case UTF8:
-		return fmt.Sprintf("%s is not valid Unicode", name)
+		return fmt.Sprintf("invalid UTF-8 or half of a surrogate pair in %s; correct it", name)
 	case Syntax:
 		return "the arguments are not one JSON object"
 	case TooMany, TooLarge:
@@ -77,7 +77,10 @@ func (p *Problem) Error() string {
 		}
 		return fmt.Sprintf("%s must have %s", name, p.Want)
 	}
-	s := fmt.Sprintf("%s must be %s, got %s", name, p.Want, p.Got)
+	s := fmt.Sprintf("%s must be %s", name, p.Want)
+	if p.Got != "" {
+		s += ", got " + p.Got
+	}
 	if p.DidYouMean != "" {
 		s += ", did you mean " + p.DidYouMean
 	}
@@ -112,7 +115,8 @@ const ContentWasObject = "content_was_object"
 // json.RawMessage, which takes any value including null, as the bytes that were sent.
 //
 // A content argument that is a JSON object or array is taken as indented JSON
-// text when the path argument ends in .json; the notes say so.
+// text when the path argument ends in .json; the notes say so. Where an object or an
+// array is expected, a string that holds one as JSON text is read as [Unquoted] does.
 //
 // The time is linear in the length of args. When ctx is done, Decode returns its error.
 func Decode(ctx context.Context, args []byte, into any) (Wire, error) {
@@ -410,9 +414,9 @@ func (d *decoder) value(f *field, raw json.RawMessage, into reflect.Value) error
 	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return decodeInt(f, raw, into)
 	case reflect.Slice:
-		return d.slice(f, raw, into)
+		return d.slice(f, Unquoted(raw, '['), into)
 	case reflect.Struct:
-		if raw[0] != '{' {
+		if raw = Unquoted(raw, '{'); raw[0] != '{' {
 			return wrongType(f, "an object", raw)
 		}
 		in := d.in
@@ -442,10 +446,10 @@ func decodeString(f *field, raw json.RawMessage, into reflect.Value) error {
 		return &Problem{Argument: f.name, Code: UTF8}
 	}
 	if len(f.enum) > 0 && !slices.Contains(f.enum, s) {
-		return &Problem{Argument: f.name, Code: Enum, Want: "one of " + strings.Join(f.enum, ", "), Got: "another word", DidYouMean: Closest(s, f.enum)}
+		return &Problem{Argument: f.name, Code: Enum, Want: "one of " + strings.Join(f.enum, ", "), DidYouMean: Closest(s, f.enum)}
 	}
 	if f.maxLen > 0 && utf8.RuneCountInString(s) > f.maxLen {
-		return &Problem{Argument: f.name, Code: Range, Want: fmt.Sprintf("at most %d characters long", f.maxLen), Got: "more"}
+		return &Problem{Argument: f.name, Code: Range, Want: fmt.Sprintf("at most %d characters long", f.maxLen)}
 	}
 	into.SetString(s)
 	return nil
@@ -486,7 +490,7 @@ func decodeInt(f *field, raw json.RawMessage, into reflect.Value) error {
 	if err != nil { // 3.0 and 1e3 are whole numbers as well
 		x, ferr := strconv.ParseFloat(string(raw), 64)
 		if ferr != nil || x != math.Trunc(x) || math.Abs(x) > maxExact {
-			return &Problem{Argument: f.name, Code: Type, Want: "a whole number", Got: "another number"}
+			return &Problem{Argument: f.name, Code: Type, Want: "a whole number"}
 		}
 		n = int64(x)
 	}
@@ -495,10 +499,10 @@ func decodeInt(f *field, raw json.RawMessage, into reflect.Value) error {
 		low = new(float64)
 	}
 	if low != nil && float64(n) < *low {
-		return &Problem{Argument: f.name, Code: Range, Want: fmt.Sprintf("at least %v", *low), Got: "less"}
+		return &Problem{Argument: f.name, Code: Range, Want: fmt.Sprintf("at least %v", *low)}
 	}
 	if high != nil && float64(n) > *high {
-		return &Problem{Argument: f.name, Code: Range, Want: fmt.Sprintf("at most %v", *high), Got: "more"}
+		return &Problem{Argument: f.name, Code: Range, Want: fmt.Sprintf("at most %v", *high)}
 	}
 	if into.Kind() == reflect.Uint64 {
 		into.SetUint(uint64(n))
