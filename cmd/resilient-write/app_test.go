@@ -130,6 +130,10 @@ func TestWriteAndReadBytes(t *testing.T) {
 	expect(t, r.doc["content"] == "hello\r\nwörld", "%s", r.out)
 	r = s.run("read", "bytes")
 	expect(t, r.code == rw.CodeInvalid, "code %d: %s", r.code, r.errs)
+	for _, args := range [][]string{{"write", "a\xff", "--content", "x"}, {"write", "a", "--content", "\xff"}, {"delete", "\xff"}, {"edit", "text", "--old", "w", "--new", "\xff"}} {
+		r = s.run(args...)
+		expect(t, r.code == rw.CodeUsage && strings.Contains(r.errs, "not valid UTF-8"), "%q: code %d: %s", args, r.code, r.errs)
+	}
 	from := filepath.Join(t.TempDir(), "from")
 	os.WriteFile(from, []byte("from a file"), 0o600)
 	s.ok("write", "text", "--from", from, "--mode", "overwrite")
@@ -668,8 +672,11 @@ func TestErrorsHoldNoContent(t *testing.T) {
 			}
 			for i, arg := range v.args {
 				if bare := strings.TrimRight(arg, "?@"); strings.Contains(arg, "@") || kinds[bare] == "integer" {
-					given := sample(v)
-					given = append(given[:min(i, len(given))], document)
+					given, text := sample(v), document
+					if bare == "data" { // which may be any document
+						text = strings.TrimSuffix(document, "}")
+					}
+					given = append(given[:min(i, len(given))], text)
 					lines = append(lines, slices.Concat(name, given))
 				}
 			}

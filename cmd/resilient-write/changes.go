@@ -69,7 +69,7 @@ func changedSince(text string, r *around.ChangesRequest) (err error) {
 		r.Since, err = sinceWhen(text, now())
 	}
 	if err != nil {
-		return &misuse{"--since is no time", "write 2026-01-31T12:00:00Z, 90m or seq:N"}
+		return &misuse{"--since is not a time", "write 2026-01-31T12:00:00Z, 90m or seq:N"}
 	}
 	return nil
 }

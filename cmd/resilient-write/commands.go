@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -184,12 +183,11 @@ func (a *app) tool() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data := json.RawMessage("{}")
 			if len(args) == 2 {
-				text := args[1]
-				if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-					text = "@" + text
+				text, err := a.jsonText(cmd.Context(), "ARGUMENTS", args[1])
+				if err == nil {
+					data, err = jsonOf("ARGUMENTS", "object", text)
 				}
-				var err error
-				if data, err = a.value(cmd.Context(), "ARGUMENTS", "object", text); err != nil {
+				if err != nil {
 					return err
 				}
 				if json.Unmarshal(data, new(map[string]json.RawMessage)) != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -113,7 +112,7 @@ func (a *app) open(ctx context.Context, what, name string) (io.ReadCloser, error
 	}
 	f, err := openNamed(ctx, name)
 	if err != nil {
-		return nil, unreadable(what, name, err)
+		return nil, unreadable(what, err)
 	}
 	return sized(f, f), nil
 }
@@ -162,21 +161,17 @@ func (a *app) readAll(ctx context.Context, what, name string) ([]byte, error) {
 	defer src.Close()
 	data, err := io.ReadAll(src)
 	if err != nil {
-		return nil, unreadable(what, name, err)
+		return nil, unreadable(what, err)
 	}
 	return data, nil
 }
 
 // unreadable returns the error of an input that cannot be read.
-func unreadable(what, name string, err error) error {
+func unreadable(what string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	hint := "name a file, or - for standard input"
-	if text := strings.TrimSpace(name); text != "" && strings.ContainsRune(`{["`, rune(text[0])) {
-		hint = "give JSON in a file, or - for standard input"
-	}
-	return &misuse{fmt.Sprintf("cannot read %s: %s", what, plainError(err)), hint}
+	return &misuse{fmt.Sprintf("cannot read %s: %s", what, plainError(err)), "name a file, or - for standard input"}
 }
 
 // output is standard output. It keeps the first error, because its callers do

@@ -59,12 +59,13 @@ func (a argument) kind() string {
 			}
 		}
 	}
+	var types []string
 	for _, one := range a.AnyOf {
-		if len(a.AnyOf) == 2 && one.Type != "null" {
-			return fmt.Sprint(one.Type)
+		if one.Type != "null" {
+			types = append(types, fmt.Sprint(one.Type))
 		}
 	}
-	return ""
+	return strings.Join(types, "|")
 }
 
 // arguments lists the arguments of a tool, in the order of its schema.
@@ -185,10 +186,11 @@ func (v verb) flag(cmd *cobra.Command, one argument) {
 	switch one.kind() {
 	case "boolean":
 		f.Bool(name, false, text)
-	case "integer", "number", "string":
-		f.String(name, "", text)
 	default:
-		f.String(name, "", text+"; JSON, or @file")
+		f.String(name, "", text)
+		if one.kind() == "boolean|string" {
+			f.Lookup(name).NoOptDefVal = "true"
+		}
 	}
 }
 
@@ -212,14 +214,20 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 	set := func(name, what, text string) (err error) {
 		value, known := versionNumber(v.tool, name, text)
 		if !known {
-			value, err = a.value(ctx, what, kinds[name], text)
+			value, err = jsonOf(what, kinds[name], text)
 		}
 		call.fields[name] = value
 		return err
 	}
+	if format := cmd.Flags().Lookup("format"); v.tool == "checkpoint" && slices.Contains([]string{"yaml", "markdown"}, format.Value.String()) {
+		kinds["data"] = "string"
+	}
 	for i, text := range args {
 		if strings.Contains(v.args[i], "@") {
-			text = "@" + text
+			var err error
+			if text, err = a.jsonText(ctx, strings.Trim(places[i], "[]"), text); err != nil {
+				return call, err
+			}
 		}
 		if err := set(strings.TrimRight(v.args[i], "?@"), strings.Trim(places[i], "[]"), text); err != nil {
 			return call, err
@@ -264,33 +272,30 @@ func (c *asked) setBody(name string, data []byte) error {
 	return err
 }
 
-// value returns an argument as JSON. @file is replaced by the content of the
-// file, @- by standard input. what is the position of the argument on the
-// command line.
-func (a *app) value(ctx context.Context, what, kind, text string) (json.RawMessage, error) {
-	switch kind {
-	case "boolean", "integer", "number":
-		if !json.Valid([]byte(text)) {
-			return nil, &misuse{fmt.Sprintf("%s must be of type %s", what, kind), "see --help"}
-		}
-		return json.RawMessage(text), nil
-	case "string":
+// jsonText returns an argument that is JSON, or the content of the file that it names; - is
+// standard input.
+func (a *app) jsonText(ctx context.Context, what, text string) (string, error) {
+	if start := strings.TrimSpace(text); start != "" && strings.ContainsRune("{[", rune(start[0])) {
+		return text, nil
+	}
+	data, err := a.readAll(ctx, what, text)
+	return string(data), err
+}
+
+// jsonOf returns an argument of a JSON type as JSON. what is its position on the command
+// line.
+func jsonOf(what, kind, text string) (json.RawMessage, error) {
+	switch {
+	case !utf8.ValidString(text):
+		return nil, &misuse{what + " is not valid UTF-8", "only content may be other bytes; pass it with --from or on standard input"}
+	case kind == "string", kind == "boolean|string" && text != "true" && text != "false":
 		return json.Marshal(text)
+	case json.Valid([]byte(text)):
+		return json.RawMessage(text), nil
+	case kind == "boolean" || kind == "integer" || kind == "number":
+		return nil, &misuse{fmt.Sprintf("%s must be of type %s", what, kind), "see --help"}
 	}
-	data := []byte(text)
-	if name, ok := strings.CutPrefix(text, "@"); ok {
-		var err error
-		if data, err = a.readAll(ctx, what, name); err != nil {
-			return nil, err
-		}
-	}
-	if !json.Valid(data) {
-		if kind == "" { // any JSON: a bare word is text
-			return json.Marshal(text)
-		}
-		return nil, &misuse{what + " is not JSON", "write it as JSON, or @file"}
-	}
-	return data, nil
+	return nil, &misuse{what + " is not JSON", "give JSON, or a file that holds it; - is standard input"}
 }
 
 // call calls the tool as an agent would, and shows the reply.
@@ -441,8 +446,10 @@ func editFlags(cmd *cobra.Command) func(*asked) error {
 		if all {
 			one.Count = -1
 		}
-		var err error
-		call.fields["edits"], err = schema.Encode([]rw.EditOp{one})
+		_, err := jsonOf("--old or --new", "string", old+"\n"+becomes)
+		if err == nil {
+			call.fields["edits"], err = schema.Encode([]rw.EditOp{one})
+		}
 		return err
 	}
 }
