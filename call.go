@@ -80,7 +80,7 @@ const maxLabel = 200
 func badDigest(ctx context.Context, prefix string) *fault.Fault {
 	for _, name := range adapter.Malformed(ctx) {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasSuffix(rest, "sha256") && !strings.Contains(rest, ".") {
-			return fault.New(fault.BadSHA256).With("argument", rest)
+			return fault.New(fault.BadSHA256).With("argument", rest).Hintf("%s must be 64 hexadecimal digits; copy it from the reply that contained it", rest)
 		}
 	}
 	return nil

@@ -273,7 +273,7 @@ func TestEraseRefusals(t *testing.T) {
 	}
 	before := look()
 	for name, r := range map[string]admin.EraseRequest{
-		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: digest(hash("x"))}, "short": {Secret: []byte("1234567")},
+		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: digest(hash("x"))}, "short": {Secret: []byte("1234567")}, "hash of nothing": {SHA256: digest(hash(""))},
 		"uniform":   {Secret: []byte(strings.Repeat(" ", 100))},
 		"structure": {Secret: []byte(`"kind":"commit"`)}, "op": {Secret: []byte("overwrite")}, "a hash": {Secret: []byte(hash("a")[:20])},
 		"caller": {Secret: []byte(secret), Call: rw.Call{Caller: "by " + secret}}, "reason": {Secret: []byte(secret), Reason: "leaked: " + secret},

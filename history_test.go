@@ -829,6 +829,7 @@ func TestStrangeTransactions(t *testing.T) {
 		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(none))}}, rw.ErrHashMismatch},
 		{[]rw.TxOp{{Op: "write", Path: "a.txt", Content: []byte("x"), Expect: rw.Absent, Mode: "dance"}}, rw.ErrInvalidArgument},
 		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("?"), Encoding: "gbk"}}, rw.ErrInvalidArgument},
+		{[]rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("eA=="), Encoding: "base64"}}, rw.ErrInvalidArgument},
 		{[]rw.TxOp{{Op: "write", Path: "", Content: []byte("x")}}, rw.ErrEmptyPath},
 		{[]rw.TxOp{{Op: "move", Path: "a.txt"}}, rw.ErrEmptyPath},
 		{[]rw.TxOp{{Op: "move", Path: "a.txt", To: "a.txt"}}, rw.ErrInvalidArgument},

@@ -364,7 +364,8 @@ func TestStreamingNeedsConstantMemory(t *testing.T) {
 	used := after.TotalAlloc - before.TotalAlloc
 	expect(t, used <= 32<<20, "%d MiB were allocated", used>>20)
 	failing := io.MultiReader(&endless{left: 3 << 20}, failingReader{})
-	fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "never.bin"}, failing))(t, errReader)
+	_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "never.bin"}, failing)
+	expect(t, errors.Is(err, errReader) && errors.Is(err, rw.ErrInvalidArgument), "%v", err)
 	nothingStaged(t, s)
 	check(t, s, false)
 }

@@ -21,7 +21,8 @@ const (
 	ModeAppend    WriteMode = "append"    // add to its end, or create it
 )
 
-// SafeWriteRequest asks for one file to be written.
+// SafeWriteRequest asks for one file to be written. Content is the bytes themselves;
+// only in JSON may they be base64.
 type SafeWriteRequest struct {
 	Call
 
@@ -125,6 +126,9 @@ func (s *Store) SafeWriteFrom(
 	c.Req.Hash = r.hash("")
 	return c.wrote(ctx, s.commitPrepared(ctx, c, func(ctx context.Context) error {
 		sum, err := c.Take(ctx, m, src)
+		if err != nil && s.engine.ErrorOf(err).Code == fault.Internal { // those of the store have a detail
+			err = fault.New(fault.InvalidArgument).With("argument", "content").Hintf("the content could not be read from its source; nothing was written").Because(err)
+		}
 		if e := compareContent(r.ContentSHA256, sum); err == nil && e != nil {
 			err = e
 		}

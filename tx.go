@@ -26,7 +26,8 @@ import (
 // maxTxOps is how many operations one call of Tx accepts.
 const maxTxOps = 256
 
-// TxOp is one operation of a transaction.
+// TxOp is one operation of a transaction. Content is the bytes themselves; only in JSON
+// may they be base64.
 type TxOp struct {
 	Op string `json:"op" required:"true" enum:"write,edit,delete,move"` // What to do.
 	// Path of the file, relative to the workspace.
@@ -134,7 +135,7 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c.check(c.Risk.Check())
 	if len(r.Ops) == 0 || len(r.Ops) > maxTxOps {
 		c.check(fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
-			Hintf("a transaction has 1 to %d operations; stage a larger one with Store.TxBegin", maxTxOps))
+			Hintf("a transaction has 1 to %d operations; make several for more", maxTxOps))
 	}
 	p := s.planTx(ctx, c, r.Ops, r.Validate)
 	return s.runTx(ctx, c, p, r.Ops)
@@ -169,6 +170,8 @@ func (op TxOp) plain(ctx context.Context, i int) (staged.Op, error) {
 	case "write":
 		do.Do = engine.WriteOp(cmp.Or(op.Mode, ModeCreate))
 		switch {
+		case op.Encoding == "base64": // of JSON, whose decoder has read it
+			return do, fault.New(fault.InvalidArgument).With("argument", "encoding").Hintf("content is the bytes themselves; leave encoding empty")
 		case op.Encoding != "" && op.Encoding != "utf-8":
 			return do, fault.BadChoice("encoding", "utf-8", "base64")
 		case do.Do != engine.OpCreate && do.Do != engine.OpOverwrite && do.Do != engine.OpAppend:

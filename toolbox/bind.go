@@ -82,7 +82,11 @@ func refusal(op string, err error) *rw.Error {
 	case p.Code == schema.Unknown:
 		detail = rw.ErrUnknownArgument
 	case p.Code == schema.Missing && p.Argument == "content":
-		return rw.NewError(op, rw.ErrMissingContent, "", about)
+		hint := ""
+		if op != "safe_write" {
+			hint = "no content arrived, as happens when a call is truncated; send less at once"
+		}
+		return rw.NewError(op, rw.ErrMissingContent, hint, about)
 	case p.Code == schema.UTF8:
 		detail = rw.ErrNotValidUTF8
 	case p.Code == schema.TooMany || p.Code == schema.TooLarge:

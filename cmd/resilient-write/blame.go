@@ -33,7 +33,7 @@ unless it has one; nothing else writes into the repository.`,
 				return err
 			}
 			if len(args) != 1 {
-				return &misuse{"blame takes the path of one file", "resilient-write blame notes.md"}
+				return &misuse{"blame takes one file, or with --format several", "resilient-write blame notes.md"}
 			}
 			return nil
 		},

@@ -110,7 +110,7 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 		}
 		defer clear(secret)
 		if len(secret) == 0 {
-			return &misuse{"no secret was given", "the secret is empty"}
+			return &misuse{"no secret was given", "name the file that holds it with --secret-file, or pass it on standard input"}
 		}
 		r.Secret = secret
 	}

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -107,10 +108,16 @@ func (f *Failure) Fault() *fault.Fault {
 		e.With("matches", f.Matches).With("lines", f.Lines)
 	}
 	lines := strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Lines), " ", ", "), "[]")
+	missing := "old is not in the file"
+	if f.Edit > 1 {
+		missing += " as the edits before it leave it"
+	}
 	switch {
 	case f.Closest != nil:
-		e.With("closest", map[string]any{"line": f.Closest.Line, "similarity": f.Closest.Similarity, "why": f.Closest.Why})
-		e.Hintf("old is not in the file; line %d is closest (%s): read the file and copy the text exactly", f.Closest.Line, strings.ReplaceAll(f.Closest.Why, "_", " "))
+		e.With("closest", map[string]any{"line": f.Closest.Line, "similarity": math.Round(f.Closest.Similarity*1000) / 1000, "why": f.Closest.Why})
+		e.Hintf("%s; line %d is closest (%s): read the file and copy the text exactly", missing, f.Closest.Line, strings.ReplaceAll(f.Closest.Why, "_", " "))
+	case f.Reason == OldStringNotFound:
+		e.Hintf("%s; read the file and copy the text exactly", missing)
 	case f.Reason == AmbiguousMatch:
 		e.Hintf("old occurs %d times, on lines %s; include more context to make it unique, or pass count", f.Matches, lines)
 	case f.Reason == InsufficientMatches, f.Reason == TooManyMatches:

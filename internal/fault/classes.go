@@ -97,7 +97,7 @@ var classes = map[Code]Class{
 
 	FileAlreadyExists:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "read the file; to replace it use mode overwrite with expected_prev_sha256"},
 	NotFound:             {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the file does not exist; check the path, or create it"},
-	FileNotFound:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no file to edit; check the path, or create it with Store.SafeWrite"},
+	FileNotFound:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no file at this path; check it, or create the file with Store.SafeWrite"},
 	VersionNotFound:      {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the file has no such version; Store.History lists them"},
 	VersionNotKept:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the content of this version is not kept; Store.History says which versions are"},
 	ChangedOutside:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the file was changed outside this store; read the current content before you replace it"},

@@ -39,7 +39,7 @@ func (m *Move) Prepare(c *engine.Commit, e *engine.Engine, known bool) (err erro
 		return err
 	}
 	if m.From == m.To || strings.HasPrefix(m.To, m.From+"/") {
-		return fault.New(fault.InvalidArgument).With("argument", "to").Hintf("a directory cannot be moved into itself")
+		return fault.New(fault.InvalidArgument).With("argument", "to").Hintf("a path cannot be moved to itself or into itself")
 	}
 	if known {
 		return nil

@@ -39,6 +39,8 @@ func (c *Call) newEraser(r admin.EraseRequest) (e *eraser, err error) {
 		}
 		e.sha = facts.SHA256
 		return e, dir.Close()
+	case e.sha == engine.HashOf(nil):
+		return nil, fault.New(fault.InvalidArgument).With("argument", "sha256").Hintf("this is the hash of empty content, which holds no secret")
 	case e.sha != "":
 		return e, nil
 	}
