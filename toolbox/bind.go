@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -34,6 +35,9 @@ func bind[In, Out any](name string, n nature, title string, method func(*rw.Stor
 			var wire schema.Wire
 			if err == nil {
 				wire, err = schema.Decode(ctx, args, &in)
+			}
+			if err == nil {
+				err = notOfHome(reflect.ValueOf(in))
 			}
 			one.aliases, one.encoding = aliases, wire.Encoding
 			if ctx.Err() != nil {
@@ -66,6 +70,29 @@ func bind[In, Out any](name string, n nature, title string, method func(*rw.Stor
 	}
 }
 
+// ofHome is the code of a path that a shell would take for one in the home directory.
+const ofHome = "home"
+
+// notOfHome refuses such a path of a call: it would be one of a directory named ~.
+func notOfHome(in reflect.Value) error {
+	for _, name := range [][2]string{{"Path", "path"}, {"To", "to"}, {"OutputPath", "output_path"}} {
+		if f := in.FieldByName(name[0]); f.IsValid() && strings.HasPrefix(f.String(), "~/") {
+			return &schema.Problem{Argument: name[1], Code: ofHome, Want: "relative to the workspace, because ~ is not expanded; ./~ is a directory of that name"}
+		}
+	}
+	if op := in.FieldByName("Op"); op.IsValid() && op.Kind() == reflect.Struct {
+		return notOfHome(op)
+	}
+	if ops := in.FieldByName("Ops"); ops.IsValid() {
+		for _, op := range ops.Seq2() {
+			if err := notOfHome(op); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // count is a refusal of arguments, counted in the retry budget of the tool.
 func count(s *rw.Store, verb string, args []byte, e *rw.Error) *rw.Error {
 	return adapter.CountRefusal(s, verb, args, e).(*rw.Error)
@@ -87,6 +114,8 @@ func refusal(op string, err error) *rw.Error {
 			hint = "no content arrived, as happens when a call is truncated; send less at once"
 		}
 		return rw.NewError(op, rw.ErrMissingContent, hint, about)
+	case p.Code == ofHome:
+		detail = rw.ErrAbsolutePathRejected
 	case p.Code == schema.UTF8:
 		detail = rw.ErrNotValidUTF8
 	case p.Code == schema.TooMany || p.Code == schema.TooLarge:

@@ -63,6 +63,10 @@ func TestCalls(t *testing.T) {
 			{"rw.safe_write", `{"path":"a","content":"y"}`, "file_already_exists"},
 			{"rw_safe_wirte", `{}`, `"did_you_mean":"rw_safe_write"`},
 			{"safe_write", `{}`, `"did_you_mean":"rw_safe_write"`},
+			{"rw_create", `{}`, `"did_you_mean":"rw_safe_write"`},
+			{"write_file", `{}`, `"did_you_mean":"rw_safe_write"`},
+			{"str_replace", `{}`, `"did_you_mean":"rw_edit"`},
+			{"mcp__resilientwrite__rw_safe_write", `{}`, `"did_you_mean":"rw_safe_write"`},
 			{"rw_read", `[`, "invalid_argument"},
 			{"", ``, "unknown_tool"},
 		} {

@@ -1,6 +1,7 @@
 package toolbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -132,8 +133,16 @@ func (set *toolset) find(wire string) (*offer, bool) {
 	return of, ok
 }
 
+// habits are words by which other tools do the same.
+var habits = map[string]string{
+	"write": "safe_write", "create": "safe_write", "save": "safe_write", "append": "safe_write",
+	"replace": "edit", "str_replace": "edit", "apply_patch": "edit", "multi_edit": "edit",
+	"view": "read", "remove": "delete", "rename": "move",
+}
+
 // closest returns the name that was probably meant, or "". The prefix and its
-// dot are easily forgotten, so that only the rest of the name counts.
+// dot are easily forgotten, and some hosts put words before it, so that only
+// the rest of the name counts.
 func (set *toolset) closest(wire string) string {
 	bare := map[string]string{}
 	var list []string
@@ -146,6 +155,11 @@ func (set *toolset) closest(wire string) string {
 		}
 	}
 	word := unprefixed(strings.ToLower(wire))
+	if _, rest, ok := strings.Cut(word, "rw_"); ok {
+		word = rest
+	}
+	word = strings.TrimSuffix(strings.TrimSuffix(word, "file"), "_")
+	word = cmp.Or(habits[word], word)
 	if name := bare[word]; name != "" {
 		return name
 	}

@@ -8,6 +8,7 @@ package relpath
 
 import (
 	"errors"
+	"net/url"
 	"path"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,17 @@ type Rules struct {
 
 // Clean returns the slash-separated relative form of raw. portable is false
 // when Windows could not store the name.
+//
+// A file: URL is the path that it names, and any other URL is outside the workspace.
 func Clean(raw string, rules Rules) (rel string, portable bool, err error) {
+	if scheme, rest, ok := strings.Cut(raw, "://"); ok && scheme != "" && strings.Trim(strings.ToLower(scheme), "abcdefghijklmnopqrstuvwxyz") == "" {
+		if raw, err = url.PathUnescape(rest); err != nil || !strings.EqualFold(scheme, "file") || !strings.HasPrefix(raw, "/") {
+			return "", false, ErrAbsolute
+		}
+		if rules.Windows && IsAbs(raw[1:]) { // file:///C:/x
+			raw = raw[1:]
+		}
+	}
 	switch {
 	case raw == "":
 		return "", false, ErrEmpty
