@@ -242,8 +242,10 @@ terminal, where it shows this help and the state of the directory.`,
 	root.SetFlagErrorFunc(flagError)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		cmd.Long = spoken(cmd.Long)
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = subcommands(f.Usage) })
+		cmd.Long = folded(spoken(cmd.Long), 80)
+		for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
+			flags.VisitAll(func(f *pflag.Flag) { f.Usage = folded(spoken(f.Usage), 64) })
+		}
 		help(cmd, args)
 	})
 	root.AddGroup(

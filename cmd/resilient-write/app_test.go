@@ -331,7 +331,9 @@ func TestHelpNamesSubcommands(t *testing.T) {
 		for _, v := range g.verbs {
 			name, _, _ := strings.Cut(v.use, " ")
 			out := s.ok(append(strings.Fields(g.before), name, "--help")...).out
-			expect(t, !strings.Contains(out, "rw_"), "%s%s: %s", g.before, name, out)
+			own, _, _ := strings.Cut(out, "Global Flags:") // whose defaults may be long
+			long := slices.ContainsFunc(strings.Split(own, "\n"), func(line string) bool { return len(line) > 110 })
+			expect(t, !strings.Contains(out, "rw_") && !strings.Contains(own, "prev_sha256") && !long, "%s%s: %s", g.before, name, out)
 		}
 	}
 	expect(t, strings.Contains(s.ok("restore", "--help").out, "resilient-write history"), "restore does not say where versions are listed")

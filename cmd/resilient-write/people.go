@@ -84,6 +84,23 @@ func spoken(hint string) string {
 	return passFlag.ReplaceAllString(hint, "$1 --$2")
 }
 
+// folded breaks the lines of a text that are longer than width, at blanks.
+func folded(text string, width int) string {
+	var lines []string
+	for _, line := range strings.Split(text, "\n") {
+		for len(line) > width {
+			at := strings.LastIndexByte(line[:width+1], ' ')
+			if at <= 0 {
+				break
+			}
+			lines = append(lines, line[:at])
+			line = line[at+1:]
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // isArgument reports whether a tool has an argument of this name.
 func isArgument(name string) bool {
 	return slices.ContainsFunc(toolbox.Table(), func(t mcpserver.ToolInfo) bool {

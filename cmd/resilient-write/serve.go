@@ -86,6 +86,7 @@ func (s *settings) options(env func(string) string, caller string) *rw.Options {
 // printUsage prints the flags, and the variables that the command reads, from the list
 // that describe also shows.
 func printUsage(w io.Writer, f *pflag.FlagSet) {
+	f.VisitAll(func(one *pflag.Flag) { one.Usage = folded(one.Usage, 64) })
 	fmt.Fprint(w, usage, f.FlagUsages(), "\nenvironment; a flag wins over its variable:\n")
 	for _, v := range surface.Environment() {
 		text := v.Meaning
