@@ -50,7 +50,8 @@ type UndoResult struct {
 	Warnings []Warning `json:"warnings"`
 }
 
-// Undo undoes the newest n commits of a caller, all in one commit: every file
+// Undo undoes the newest n commits of a caller, by default that of
+// [Options], all in one commit: every file
 // becomes what it was before the oldest of them, and a directory that they made
 // is removed if nothing else is in it. Undoing is a commit itself, so undoing it
 // again restores the changes. A request that names neither caller nor session

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,13 +17,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
 // statusReply is the overview for a person, and whether the store is sound.
 type statusReply struct {
 	Version string       `json:"version"`
-	Store   bool         `json:"store"` // a store exists
+	Store   bool         `json:"store"`           // a store exists
+	Above   string       `json:"above,omitempty"` // if not, the nearest directory above that has one
 	Sync    rw.SyncLevel `json:"sync"`
 	Gate    rw.GateMode  `json:"gate"`
 	// Programs that report the calls of their tools.
@@ -93,6 +96,11 @@ func (a *app) status() *cobra.Command {
 
 func (a *app) runStatus(ctx context.Context) error {
 	out := statusReply{Version: rw.Version, Store: a.hasStore()}
+	if dir, err := filepath.Abs(a.set.root); err == nil && !out.Store {
+		if above := hookRoot(filepath.Dir(dir)); above != "" && place.Has(above) {
+			out.Above = above
+		}
+	}
 	err := a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
 		d, err := s.Describe(rw.WithGate(ctx, rw.GateOfAgents), rw.DescribeRequest{})
 		if err != nil {
@@ -116,6 +124,9 @@ func (a *app) runStatus(ctx context.Context) error {
 func showStatus(p *printer, r statusReply) {
 	if !r.Store {
 		p.line("no agent has written here yet; %s puts the server into a client", p.paint(cyan, "resilient-write init CLIENT"))
+		if r.Above != "" {
+			p.line("a directory above has a store: --root %s", r.Above)
+		}
 		return
 	}
 	p.line("%d rows, durability %s, gate %s", r.Rows, r.Sync, r.Gate)
