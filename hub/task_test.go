@@ -1,11 +1,13 @@
 package hub
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,6 +257,44 @@ func TestPublishUploadsWhatIsNew(t *testing.T) {
 		}
 	}
 	a.sound(a.ship().Store)
+}
+
+// TestPacks: each content is in one place, however often it is added, before and after its
+// pack is uploaded.
+func TestPacks(t *testing.T) {
+	h := newFrail().hub()
+	p := packer{h: h}
+	at, size := map[string][]string{}, int64(0)
+	for round := range 2 {
+		for i := range 100 { // 67 in packs, of which 64 fill the first
+			data := bytes.Repeat([]byte{byte(i)}, packedBytes+i%3/2)
+			sha := hashOf(data)
+			if err := p.add(t.Context(), sha, data, func(pack string) { at[sha] = append(at[sha], pack) }); err != nil {
+				t.Fatal(err)
+			}
+			if round == 0 {
+				size += int64(len(data))
+			}
+		}
+	}
+	if err := p.flush(t.Context()); err != nil || len(p.packs) != 2 || len(p.objects) != 33 || p.bytes != size {
+		t.Fatalf("%v, %d packs, %d objects, %d bytes", err, len(p.packs), len(p.objects), p.bytes)
+	}
+	has := map[string]string{} // pack of each content
+	for _, pack := range p.packs {
+		items, err := h.readPack(t.Context(), pack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for sha := range items {
+			has[sha] = pack
+		}
+	}
+	for sha, packs := range at {
+		if len(packs) != 2 || packs[0] != packs[1] || packs[0] != has[sha] || packs[0] == "" && !slices.Contains(p.objects, sha) {
+			t.Errorf("%s is in %q", sha, packs)
+		}
+	}
 }
 
 // TestLargeObjects: a row or a manifest of very many files can be read again.
