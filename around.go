@@ -190,10 +190,10 @@ type SnapshotRestoreResult struct {
 // [Store.Scan] records, with its hash and mode. It scans first, and only reads
 // what changed since the last scan. The bytes are in history, or in git if its
 // object equals the file; those of files above 8 MiB are not kept. The 50 newest
-// snapshots of the last 30 days are kept, and always the newest one; history
-// keeps the bytes that they need as far as its limit of bytes allows. Errors:
-// those of [Store.Scan], and [ErrChangedDuringWrite] for a file that was changed
-// meanwhile.
+// snapshots of the last 30 days are kept, and always the newest one; where there
+// are more, those with a label that a newer one has go first. History keeps the
+// bytes that they need as far as its limit of bytes allows. Errors: those of
+// [Store.Scan], and [ErrChangedDuringWrite] for a file that was changed meanwhile.
 func (s *Store) Snapshot(ctx context.Context, r around.SnapshotRequest) (around.Snapshot, error) {
 	out, err := s.snapshot(ctx, r)
 	if err != nil {

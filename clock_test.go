@@ -170,3 +170,16 @@ func TestSnapshotsOfAWrongClock(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotsOfOneLabel: those that a program makes again and again do not take the
+// place of others.
+func TestSnapshotsOfOneLabel(t *testing.T) {
+	t.Parallel()
+	s := open(t, workspace(t), nil)
+	for _, label := range append([]string{"mine", ""}, slices.Repeat([]string{"hub task"}, 50)...) {
+		must(s.Snapshot(background, around.SnapshotRequest{Label: label}))(t)
+	}
+	list := must(s.SnapshotList(background, around.SnapshotListRequest{}))(t).Snapshots
+	equal(t, len(list), 50, "snapshots")
+	equal(t, list[48].Label+list[49].Label, "mine", "the oldest two")
+}

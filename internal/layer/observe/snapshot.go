@@ -24,7 +24,7 @@ import (
 const (
 	snapshotDir  = "snapshots" // in Dir
 	snapshotStem = "snap_"
-	// maxSnapshots is how many are kept; the oldest go first.
+	// maxSnapshots is how many are kept.
 	maxSnapshots = 50
 	// snapshotAge is how long one is kept at least if there are few.
 	snapshotAge  = 30 * 24 * time.Hour
@@ -185,8 +185,17 @@ func (l *Layer) expire(dir fsx.Dir, made string) error {
 	if err != nil {
 		return err
 	}
+	// Those whose label a newer one has go first: programs make them again and again.
+	labels, again := map[string]bool{}, []Snapshot{}
+	first := slices.DeleteFunc(slices.Clone(list), func(snap Snapshot) bool {
+		repeated := snap.Label != "" && labels[snap.Label]
+		if labels[snap.Label] = true; repeated {
+			again = append(again, snap)
+		}
+		return repeated
+	})
 	stays := map[string]bool{}
-	for i, snap := range list {
+	for i, snap := range append(first, again...) {
 		if snap.ID == made || i < maxSnapshots && l.Now().Sub(snap.At) < snapshotAge {
 			stays[snap.ID] = true
 		}
