@@ -2181,3 +2181,106 @@ func (c readSweep) open(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 	t.Helper()
 	return must(rw.OpenSim(fs, nil, rw.Sim{Nonce: nonce, Manual: true}))(t)
 }
+
+// TestReadersBesideOthers stops a call that reads at its operations, while another process
+// prunes, erases, archives, lets expire or changes what it reads. It succeeds, or says what
+// happened, and Check finds no problem.
+func TestReadersBesideOthers(t *testing.T) {
+	secret := "correct-horse-battery"
+	compact := func(s *rw.Store) error {
+		return errorOf(s.Admin().Compact(background, admin.CompactRequest{KeepRows: new(int)}))
+	}
+	erase := func(s *rw.Store) error {
+		return errorOf(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
+	}
+	sound := func(s *rw.Store, _, _ string) error {
+		r, err := s.Check(background, admin.CheckRequest{Deep: true})
+		if err == nil && !r.Clean {
+			err = fmt.Errorf("%+v", r.Problems)
+		}
+		return err
+	}
+	diff := func(s *rw.Store, from, to string) error {
+		return errorOf(s.SnapshotDiff(background, around.SnapshotDiffRequest{From: from, To: to}))
+	}
+	for _, c := range []besideOthers{
+		{name: "check, prune", read: sound, others: compact, policy: "history: {max_versions: 1}\n"},
+		{name: "check, erase", read: sound, others: erase},
+		{name: "check, archive", read: sound, others: func(s *rw.Store) error {
+			return errors.Join(compact(s), do(put("b", "b", rw.ModeOverwrite))(s), compact(s))
+		}},
+		{name: "scan, erase", read: func(s *rw.Store, snapshot, _ string) error { return diff(s, snapshot, "") }, others: erase, may: rw.ErrIOBusy},
+		{name: "snapshots, expire", read: func(s *rw.Store, snapshot, _ string) error { return diff(s, snapshot, snapshot) }, may: rw.ErrNotFound, years: 1,
+			others: func(s *rw.Store) error { return errorOf(s.Snapshot(background, around.SnapshotRequest{})) }},
+		{name: "commit, expire", others: compact, years: 1, may: rw.ErrTxNotFound,
+			read: func(s *rw.Store, _, tx string) error {
+				return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: tx}))
+			}},
+		{name: "diff, change", read: func(s *rw.Store, _, _ string) error { return errorOf(s.Diff(background, rw.DiffRequest{Path: "a"})) },
+			others: func(s *rw.Store) error {
+				return errors.Join(do(put("a", "others\n", rw.ModeOverwrite))(s), move("a", "b", false)(s))
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			step := turns(1)
+			for at := phase(step); c.stopped(t, at, secret); at += step {
+			}
+		})
+	}
+}
+
+type besideOthers struct {
+	name   string
+	read   func(s *rw.Store, snapshot, tx string) error
+	others func(*rw.Store) error
+	years  int    // by which the clock of the others is ahead
+	policy string // that the others bring
+	may    rw.Detail
+}
+
+// stopped makes the call, stopped at an operation; it reports whether it has that many.
+func (c besideOthers) stopped(t *testing.T, at int, secret string) bool {
+	t.Helper()
+	fs := simfs.New()
+	sim := func(nonce string) rw.Sim { return rw.Sim{Nonce: nonce, Segment: 800, LockWait: time.Millisecond} }
+	s := must(rw.OpenSim(fs, nil, sim("0001")))(t)
+	for _, text := range []string{"one\n", secret + "\n", "two\n", "three\n"} {
+		noErr(t, do(put("a", text, rw.ModeOverwrite))(s))
+	}
+	noErr(t, do(put("n/"+secret, "x", rw.ModeCreate))(s))
+	snapshot := must(s.Snapshot(background, around.SnapshotRequest{}))(t).ID
+	tx := must(s.TxBegin(background, rw.TxBeginRequest{}))(t).TxID
+	must(s.TxStage(background, rw.TxStageRequest{TxID: tx, Op: rw.TxOp{Op: "write", Path: "t", Content: []byte("x")}}))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(secret)}))(t)
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "pieces", Content: []byte(secret)}))(t)
+	noErr(t, s.Close(background))
+	fs.WriteFile("outside", []byte("changed"), 0o644)
+	process := fs.NewProcess()
+	it := sim("0002")
+	it.Process = process
+	s = must(rw.OpenSim(fs, nil, it))(t)
+	reached, ended := process.PauseAt(at), make(chan error, 1)
+	go func() { ended <- c.read(s, snapshot, tx) }()
+	var err error
+	stopped := false
+	select {
+	case err = <-ended:
+	case <-reached:
+		if stopped = true; c.policy != "" {
+			fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte(c.policy), 0o600)
+		}
+		others := sim("0003")
+		others.Years = c.years
+		if o, err := rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, others); err == nil {
+			c.others(o) // it fails where the other process has a lock
+			o.Close(background)
+		}
+		process.Continue()
+		err = <-ended
+	}
+	process.Continue()
+	expect(t, err == nil || c.may != "" && errors.Is(err, c.may), "stopped at %d: %v", at, err)
+	noErr(t, s.Close(background))
+	return stopped
+}

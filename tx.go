@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -340,7 +341,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	req := requestOf(r.Call, "tx_commit", r)
 	req.key, req.hash = "tx:"+r.TxID, budget.RequestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
 	c := s.newTxCommit(ctx, req, r.TxID)
-	ops, gone := s.stagedOps(c, r.TxID)
+	ops := s.stagedOps(c, r.TxID)
 	p := s.planTx(ctx, c, ops, r.Validate)
 	// Taken away with everything the transaction does. When it is gone, only
 	// the idempotency key can still answer.
@@ -355,10 +356,12 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	if err == nil && !r.DryRun {
 		s.staged().Drop(r.TxID)
 	}
-	if e := AsError("tx_commit", err); gone && e != nil && e.Detail == ErrNotFound {
-		e.Detail = ErrTxNotFound
-		e.Kind, e.Reason, e.Action, _, e.Hint = ErrTxNotFound.Describe()
-		err = e
+	if e := AsError("tx_commit", err); e != nil && e.Detail == ErrNotFound {
+		if _, gone := s.staged().Count(r.TxID); errors.Is(gone, fault.TxNotFound) {
+			e.Detail = ErrTxNotFound
+			e.Kind, e.Reason, e.Action, _, e.Hint = ErrTxNotFound.Describe()
+			err = e
+		}
 	}
 	return out, err
 }
@@ -372,11 +375,10 @@ func (s *Store) newTxCommit(ctx context.Context, req request, id string) *commit
 	return c
 }
 
-// stagedOps reads the operations of a transaction; gone reports that it does not
-// exist.
-func (s *Store) stagedOps(c *commit, id string) (ops []TxOp, gone bool) {
+// stagedOps reads the operations of a transaction; there are none if it does not exist.
+func (s *Store) stagedOps(c *commit, id string) (ops []TxOp) {
 	if c.bad != nil {
-		return nil, false
+		return nil
 	}
 	err := s.engine.Enter()
 	if err == nil {
@@ -390,12 +392,12 @@ func (s *Store) stagedOps(c *commit, id string) (ops []TxOp, gone bool) {
 		if e := s.engine.ErrorOf(err); e.Code != fault.TxNotFound {
 			c.check(e)
 		}
-		return nil, c.bad == nil
+		return nil
 	}
 	if len(ops) == 0 {
 		c.check(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with Store.TxStage"))
 	}
-	return ops, false
+	return ops
 }
 
 // TxRollbackRequest asks for a staged transaction to be dropped.

@@ -158,7 +158,9 @@ func (s *Engine) placeKept(drafts []*blob.Draft, grown int64) error {
 	}
 	defer done()
 	for _, d := range drafts {
-		if perr := d.Place(); perr != nil && err == nil {
+		if perr := d.Place(); IsAbsent(perr) {
+			err = fault.New(fault.IOBusy).Because(perr).Hintf("the operator erases a secret, and what was being kept went with it; try again")
+		} else if err == nil {
 			err = perr
 		}
 	}

@@ -50,6 +50,16 @@ func (of side) seq() uint64 {
 // Compare returns the difference between two versions of a path. From 0 is the newest
 // version before the other one that differs from it, to 0 the current file.
 func Compare(h *history.Layer, path string, from, to uint64) (out Diff, err error) {
+	for range 3 { // the current file may change after it was hashed
+		out, err = compare(h, path, from, to)
+		if err == nil || to > 0 || !engine.IsAbsent(err) && h.ErrorOf(err).Code != fault.HashDriftOnRead {
+			break
+		}
+	}
+	return out, err
+}
+
+func compare(h *history.Layer, path string, from, to uint64) (out Diff, err error) {
 	l, err := h.Lineage(path)
 	if err != nil {
 		return out, err

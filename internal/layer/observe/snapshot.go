@@ -204,7 +204,7 @@ func (l *Layer) expire(dir fsx.Dir, made string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range slices.Backward(names) { // the description first: without it there is no snapshot
 		if !stays[strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".index")] {
 			if err := dir.Remove(name); err != nil && !engine.IsAbsent(err) {
 				return err
@@ -245,6 +245,9 @@ func (l *Layer) Load(id string) (Snapshot, *Index, error) {
 	}
 	x, derr := decodeIndex(data)
 	if derr != nil {
+		if _, err := dir.Lstat(id + ".json"); engine.IsAbsent(err) { // it was removed meanwhile
+			return snap, nil, none
+		}
 		return snap, nil, fault.New(fault.HashDriftOnRead).With("snapshot", id).Hintf("the snapshot is damaged; choose another one")
 	}
 	return snap, x, nil

@@ -123,11 +123,16 @@ func (s Layer) Read(id string, take func([]byte) error) (int, error) {
 		return 0, err
 	}
 	defer dir.Close()
-	if _, err := dir.Lstat(Begin); engine.IsAbsent(err) {
+	n, err := readOps(dir, take)
+	if _, serr := dir.Lstat(Begin); engine.IsAbsent(serr) { // it may have ended meanwhile
 		return 0, fault.New(fault.TxNotFound)
-	} else if err != nil {
-		return 0, err
+	} else if serr != nil {
+		return 0, serr
 	}
+	return n, err
+}
+
+func readOps(dir fsx.Dir, take func([]byte) error) (int, error) {
 	names, err := dir.Names()
 	if err != nil {
 		return 0, err
