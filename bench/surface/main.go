@@ -82,6 +82,7 @@ func run(packages string, write bool) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
+	os.Setenv("XDG_STATE_HOME", filepath.Join(temp, "state")) // not the user's
 	bin := filepath.Join(temp, "resilient-write")
 	build := exec.Command("go", "build", "-o", bin, "./cmd/resilient-write")
 	build.Dir = ".." // another module

@@ -36,6 +36,7 @@ journal
 `
 
 func TestChunked(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()
 	var out bytes.Buffer
 	if err := run(&out, dir); err != nil {

@@ -44,6 +44,7 @@ func Example() {
 // TestHostMayWriteBetween: the host writes the file while the model thinks. The
 // write of the model is refused, and the host's content stays.
 func TestHostMayWriteBetween(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	ctx := context.Background()
 	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Caller: "host", Sync: rw.SyncOff})
 	if err != nil {
@@ -78,6 +79,7 @@ func TestHostMayWriteBetween(t *testing.T) {
 // TestFilteredToolCannotBeCalled: a tool that the toolbox leaves out does not
 // exist under any of its names.
 func TestFilteredToolCannotBeCalled(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	ctx := context.Background()
 	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff})
 	if err != nil {

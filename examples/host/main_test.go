@@ -34,6 +34,7 @@ an agent calls
 `
 
 func TestHost(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	var out bytes.Buffer
 	if err := run(context.Background(), &out, t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func TestRefusalOfTheHostIsAnEnvelope(t *testing.T) {
 
 // TestServedOverStdio uses the server as a client that starts it.
 func TestServedOverStdio(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()
 	requests, in := io.Pipe()
 	out, replies := io.Pipe()

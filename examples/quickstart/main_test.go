@@ -35,6 +35,7 @@ journal
 `
 
 func TestQuickstart(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	var out bytes.Buffer
 	if err := run(&out, t.TempDir()); err != nil {
 		t.Fatal(err)

@@ -88,6 +88,7 @@ var leftOut = regexp.MustCompile(`/(default|least value|most value|most length|\
 // client that validates rejects nothing that the server takes; and it lists no
 // schema of the reply.
 func TestPresetsAreAccurate(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	store := testbed.Must(rw.Open(t.Context(), t.TempDir(), nil))(t)
 	t.Cleanup(func() { testbed.NoErr(t, store.Close(context.Background())) })
 	tools := map[string]surface.Tool{}

@@ -12,6 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
+export XDG_STATE_HOME=$work/state # not the user's
 keep=$(realpath -m "${1:-$work/packages}")
 shift || true
 trap 'rm -rf "$work"' EXIT

@@ -290,7 +290,9 @@ func TestMain(m *testing.M) {
 	if !full() {
 		level = flate.NoCompression
 	}
+	remove := testbed.State()
 	code := m.Run()
+	remove()
 	if madeIn != "" {
 		os.RemoveAll(madeIn)
 	}

@@ -8,6 +8,7 @@ import (
 
 // TestScriptedModel: the model is refused, repairs its call, and writes.
 func TestScriptedModel(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()
 	text, err := run(t.Context(), &chatModel{}, dir, "write deploy.env")
 	if err != nil || text != scripted.Done {

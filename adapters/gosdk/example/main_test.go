@@ -15,6 +15,7 @@ import (
 // and writes; its name is in the journal, and each connection undoes its own
 // writes.
 func TestScriptedModel(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := t.TempDir()
 	connect := func() *mcp.ClientSession {
 		there, here := mcp.NewInMemoryTransports()

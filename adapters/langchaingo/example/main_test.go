@@ -60,6 +60,7 @@ func serve(t *testing.T) http.HandlerFunc {
 
 // TestScriptedModel: the model is refused, repairs its call, and writes.
 func TestScriptedModel(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	s := httptest.NewServer(serve(t))
 	defer s.Close()
 	dir := t.TempDir()
