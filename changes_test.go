@@ -458,6 +458,7 @@ func TestClaims(t *testing.T) {
 		write(t, s, path, "text\n", rw.ModeCreate)
 	}
 	mine, other := inSession("one"), inSession("two")
+	isErr(t, errorOf(s.Claim(mine, []string{"d/**"}, time.Minute)), rw.ErrInvalidArgument, "a pattern")
 	c, err := s.Claim(mine, []string{"a.txt", "d", "new.txt"}, time.Minute)
 	require(t, err == nil && c.Fence != 0 && c.Session == "one" && !c.Until.Before(time.Now().Add(50*time.Second)), "%v %v", c, err)
 	for name, call := range map[string]func(ctx context.Context) error{

@@ -2164,6 +2164,26 @@ func TestReadSweep(t *testing.T) {
 	}
 }
 
+// TestContentOfAnotherPlace: a version that cannot be read in history is read from the file
+// that begins with it.
+func TestContentOfAnotherPlace(t *testing.T) {
+	c := readSweep{before: func(t *testing.T, s *rw.Store) { noErr(t, do(put("a.txt", longText, rw.ModeCreate))(s)) }}
+	kinds := map[string]bool{}
+	for i, hit := 0, "none"; hit != ""; i++ {
+		fs, s := c.prepare(t)
+		var err error
+		hit, err = failingRead(t, fs, i, syscall.EIO, func() error {
+			return errorOf(s.Admin().Content(background, admin.ContentRequest{Path: "a.txt", SHA256: digest(hash(longText)), Bytes: int64(len(longText)), Seq: 1}))
+		})
+		if kind, path, _ := strings.Cut(hit, " "); strings.Contains(path, "/history/") {
+			kinds[kind] = true
+			noErr(t, err, hit)
+		}
+		noErr(t, s.Close(background))
+	}
+	expect(t, kinds["open"] && kinds["read"], "%v", kinds)
+}
+
 func (c readSweep) prepare(t *testing.T) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	fs := simfs.New()

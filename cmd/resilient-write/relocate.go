@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // relocate moves the state directory of the workspace, or removes one.
@@ -170,6 +172,9 @@ func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error
 	case slices.Contains(kinds, place.Kind(to)):
 		kinds = []place.Kind{place.Kind(to)}
 	case to != "":
+		if near := schema.Closest(to, []string{string(place.Git), string(place.XDG), string(place.Tree)}); near != "" && filepath.Base(to) == to {
+			return place.Opened{}, &misuse{"no place is called " + strconv.Quote(to) + ", did you mean " + near, "a directory of this name is ." + string(filepath.Separator) + to}
+		}
 		dir, err := filepath.Abs(to)
 		if err != nil {
 			return place.Opened{}, err

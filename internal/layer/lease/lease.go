@@ -73,6 +73,9 @@ func (l *Layer) Claim(ctx context.Context, c around.Claim, ttl time.Duration, lo
 			return nil, err
 		}
 		for _, path := range paths {
+			if strings.Contains(path, "*") { // it would be a name, and protect nothing
+				return nil, fault.New(fault.InvalidArgument).With("argument", "paths").Hintf("a claim takes files and directories, not patterns; name the directory, which covers everything below it")
+			}
 			real, err := locate(path)
 			if err != nil {
 				return nil, err
