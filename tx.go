@@ -184,6 +184,14 @@ func (op TxOp) plain(ctx context.Context, i int) (staged.Op, error) {
 	default:
 		return do, fault.BadChoice("op", "write", "edit", "delete", "move")
 	}
+	for _, of := range []struct {
+		op, member string
+		given      bool
+	}{{"write", "content", len(op.Content) > 0}, {"edit", "edits", len(op.Edits) > 0}, {"move", "to", op.To != ""}} {
+		if of.given && op.Op != of.op {
+			return do, fault.New(fault.InvalidArgument).With("argument", of.member).Hintf("%s belongs to the op %s, not to %s; leave it out, or add an operation", of.member, of.op, op.Op)
+		}
+	}
 	return do, nil
 }
 
