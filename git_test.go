@@ -310,6 +310,9 @@ func TestOrdinaryDirectoriesPass(t *testing.T) {
 	got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate))
 	expect(t, got == rw.ErrProtectedPath, "a repository called .git: %s", got)
 	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("i/HEAD", "ref: x", ""), txWrite("i/objects/x", "x", ""), txWrite("i-refs/x", "x", "")}}))(t)
+	for _, refs := range []string{"k/REFS/x", "\u212a/refs/x"} { // one directory where names are folded, with or without its content
+		fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("k/head", "ref: x", ""), txWrite("k/Objects/x", "x", ""), txWrite(refs, "x", "")}}))(t, rw.ErrProtectedPath)
+	}
 }
 
 // TestNoFileOfARepositoryIsWritten: any file of a repository that is there, the hooks of

@@ -253,7 +253,7 @@ func (s *Store) via(ctx context.Context) *journal.Via {
 
 // changes returns the reader of what was changed.
 func (s *Store) changes() *changes.Layer {
-	return &changes.Layer{Engine: s.engine, Versions: s.versions, Observed: s.observed, Folds: s.gate.Folds}
+	return &changes.Layer{Engine: s.engine, Versions: s.versions, Observed: s.observed}
 }
 
 // keyKnown reports whether an idempotency key was used; see [feed.KeyKnown].

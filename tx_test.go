@@ -1185,6 +1185,33 @@ func TestFaultSweepTx(t *testing.T) {
 	})
 }
 
+// TestRollbackFlushesBeforeItRemoves: a directory that is removed by a rollback is flushed
+// before. A power cut that kept only the removal would take the file that was in it, and
+// recovery, which repeats the commit, would miss it.
+func TestRollbackFlushesBeforeItRemoves(t *testing.T) {
+	fs := simfs.New()
+	fs.WriteFile("old", []byte("x"), 0o644)
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Manual: true}))(t)
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "rename" && op.Path == "old" {
+			return simfs.Fault{Err: syscall.EIO}
+		}
+		return simfs.Fault{}
+	})
+	fs.ResetTrace()
+	fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("new/dir/a", "a", ""), {Op: "delete", Path: "old"}}}))(t, rw.ErrIO)
+	flushed, removed := false, false
+	for _, op := range fs.Trace() {
+		if op.Path == "new/dir" {
+			flushed = flushed || op.Kind == "syncdir"
+			expect(t, flushed || op.Kind != "rmdir", "the directory is not flushed")
+			removed = removed || op.Kind == "rmdir"
+		}
+	}
+	expect(t, removed, "%v", fs.Trace())
+	noErr(t, s.Close(background))
+}
+
 // TestCrashSweepTxRolledBack makes an operation fail and kills the process while it
 // rolls back the files published before.
 func TestCrashSweepTxRolledBack(t *testing.T) {

@@ -28,7 +28,6 @@ type Layer struct {
 	*engine.Engine
 	Versions *history.Layer
 	Observed *observe.Layer
-	Folds    bool // names that differ only in letter case are equal
 }
 
 // Filter selects changes. An empty field excludes nothing.

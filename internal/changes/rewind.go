@@ -215,7 +215,7 @@ func (l *Layer) leftEmpty(made map[string]bool, files []*undoing) (list []journa
 // repository.
 func (l *Layer) DirsToMake(list []journal.Mutation) []journal.Mutation {
 	return slices.DeleteFunc(list, func(d journal.Mutation) bool {
-		part := gitdir.Part(path.Base(d.Path), l.Folds)
+		part := gitdir.Part(path.Base(d.Path))
 		return d.Mode == d.PrevMode || d.PrevMode == 0 && part != "" && l.IsThere(engine.JoinPath(engine.ParentOf(d.Path), gitdir.Head))
 	})
 }

@@ -25,11 +25,11 @@ func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
 		c.s.Poison(err)
 		return fault.EffectUnknown
 	}
-	c.unmakeDirs()
 	if err := c.syncUndone(); err != nil {
 		c.s.Poison(err)
 		return fault.EffectUnknown
 	}
+	c.unmakeDirs() // a power cut that kept only their removal would take the files that were in them
 	if err := c.s.writeAbort(WithSpare(context.Background()), c.Rec, string(cause.Code)); err != nil {
 		c.s.Poison(err)
 		return fault.EffectUnknown

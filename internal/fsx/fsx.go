@@ -263,8 +263,6 @@ type Volume struct {
 	// without a journal.
 	NoJournal bool
 	Births    bool // the times of birth of its files are exact and stay
-	// CaseInsensitive is only set where it can be found without writing.
-	CaseInsensitive bool
 }
 
 // TypeError reports that a name is not of the requested kind.

@@ -166,7 +166,6 @@ func volumeOf(st *unix.Statfs_t, d *dir) Volume {
 	name := volumes[int64(uint32(st.Type))]
 	return Volume{
 		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name], Births: births[name],
-		NoJournal:       name == "vfat" || name == "exfat" || name == "ext4" && d.lacksJournal(),
-		CaseInsensitive: name == "vfat" || name == "exfat",
+		NoJournal: name == "vfat" || name == "exfat" || name == "ext4" && d.lacksJournal(),
 	}
 }

@@ -226,7 +226,7 @@ func (d *dir) Volume() (Volume, error) {
 	if err := windows.GetDiskFreeSpaceEx(path, &free, &size, nil); err != nil {
 		return Volume{}, bare("statfs", ".", err)
 	}
-	return Volume{Free: int64(min(free, 1<<62)), Size: int64(min(size, 1<<62)), CaseInsensitive: true}, nil
+	return Volume{Free: int64(min(free, 1<<62)), Size: int64(min(size, 1<<62))}, nil
 }
 
 func (d *dir) Xattr(name string) ([]byte, error) {

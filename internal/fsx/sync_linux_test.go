@@ -182,8 +182,8 @@ func TestJournalIsSeen(t *testing.T) {
 // TestVolumeOf: what is known of a file system from its type.
 func TestVolumeOf(t *testing.T) {
 	for magic, want := range map[uint32]Volume{
-		unix.MSDOS_SUPER_MAGIC:     {Type: "vfat", NoJournal: true, CaseInsensitive: true},
-		unix.EXFAT_SUPER_MAGIC:     {Type: "exfat", NoJournal: true, CaseInsensitive: true},
+		unix.MSDOS_SUPER_MAGIC:     {Type: "vfat", NoJournal: true},
+		unix.EXFAT_SUPER_MAGIC:     {Type: "exfat", NoJournal: true},
 		unix.XFS_SUPER_MAGIC:       {Type: "xfs", Births: true},
 		unix.OVERLAYFS_SUPER_MAGIC: {Type: "overlay"},
 		unix.FUSE_SUPER_MAGIC:      {Type: "fuse", Remote: true},

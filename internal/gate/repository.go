@@ -27,8 +27,7 @@ import (
 
 // repositories describes the repositories of the workspace.
 type repositories struct {
-	user  gitdir.User
-	Folds bool // the file system treats two spellings of a name as one
+	user gitdir.User
 
 	mu    sync.Mutex
 	known map[string]*repository // by work tree, absolute
@@ -43,18 +42,10 @@ type repository struct {
 	hooks bool       // hooks are run in the workspace directory itself
 }
 
-// OpenRepositories finds the repository that the workspace is in, and
-// whether names are folded.
+// OpenRepositories finds the repository that the workspace is in.
 func (l *Layer) OpenRepositories() {
 	r := &l.repositories
 	r.known = map[string]*repository{}
-	if upper, err := l.Disk.Root.Lstat(strings.ToUpper(engine.StateDirName)); err == nil {
-		own, err := l.Disk.Root.Lstat(engine.StateDirName)
-		r.Folds = err == nil && own.SameFile(upper)
-	}
-	if vol, err := l.Disk.Root.Volume(); err == nil && vol.CaseInsensitive {
-		r.Folds = true
-	}
 	if l.RealRoot == "" {
 		return
 	}
@@ -202,7 +193,7 @@ const maxShaped = 1024
 
 // shapedBy lists the directories whose shape the commit may change: those in
 // which it changes an entry by which git recognizes a repository.
-func (c *Check) shapedBy(folds bool) []string {
+func (c *Check) shaped() []string {
 	var dirs []string
 	seen := map[string]bool{}
 	for _, m := range c.Commit.Muts {
@@ -212,7 +203,7 @@ func (c *Check) shapedBy(folds bool) []string {
 		at, more := 0, true
 		for name, rest := "", m.Target.Path; more; at += len(name) + 1 {
 			name, rest, more = strings.Cut(rest, "/")
-			if dir := m.Target.Path[:max(at-1, 0)]; gitdir.Part(name, folds) != "" && !seen[dir] {
+			if dir := m.Target.Path[:max(at-1, 0)]; gitdir.Part(name) != "" && !seen[dir] {
 				seen[dir] = true
 				dirs = append(dirs, dir)
 			}
@@ -224,7 +215,7 @@ func (c *Check) shapedBy(folds bool) []string {
 // LockNames returns the locks of the shapes that the commit may change: each is
 // judged by one commit at a time. It refuses a call with too many of them.
 func (c *Check) LockNames() (names []string, err error) {
-	dirs := c.shapedBy(true)
+	dirs := c.shaped()
 	if len(dirs) > maxShaped {
 		return nil, fault.New(fault.TooLarge).With("max_directories", maxShaped).
 			Hintf("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
@@ -248,7 +239,7 @@ func (c *Check) OnTheWay() func(fsx.Dir, string) error {
 // Touches returns the parts of a repository that the commit may complete.
 func (c *Check) Touches() []string {
 	var paths []string
-	for _, dir := range c.shapedBy(c.Layer.Folds) {
+	for _, dir := range c.shaped() {
 		for _, part := range []string{gitdir.Head, gitdir.Common, gitdir.Config} {
 			paths = append(paths, engine.JoinPath(dir, part))
 		}
@@ -260,9 +251,8 @@ func (c *Check) Touches() []string {
 // repository. The final bytes are known, and the locks of all directories in
 // question are held, so no two commits make a repository together.
 func (c *Check) judgeShapes() error {
-	folds := c.Layer.Folds
-	for _, dir := range c.shapedBy(folds) {
-		shape, about, err := c.shapeOf(dir, folds)
+	for _, dir := range c.shaped() {
+		shape, about, err := c.shapeOf(dir)
 		if err != nil {
 			return err
 		}
@@ -275,16 +265,16 @@ func (c *Check) judgeShapes() error {
 
 // shapeOf returns the shape that a directory will have, and the mutation that
 // contributes to it and is not excepted.
-func (c *Check) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation, error) {
+func (c *Check) shapeOf(dir string) (gitdir.Shape, *engine.Mutation, error) {
 	shape, settled := gitdir.Shape{}, map[string]bool{}
 	var about *engine.Mutation
 	for _, m := range c.Commit.Muts {
 		if m.Private {
 			continue
 		}
-		rest, ok := below(m.Target.Path, dir, folds)
+		rest, ok := below(m.Target.Path, dir)
 		name, inner, nested := strings.Cut(rest, "/")
-		part := gitdir.Part(name, folds)
+		part := gitdir.Part(name)
 		if !ok || part == "" {
 			continue
 		}
@@ -363,15 +353,19 @@ func executable(m *engine.Mutation) (bool, error) {
 }
 
 // below returns a path relative to a directory above it.
-func below(p, dir string, folds bool) (rest string, ok bool) {
+func below(p, dir string) (rest string, ok bool) {
 	if dir == "" {
 		return p, true
 	}
-	if len(p) <= len(dir) || p[len(dir)] != '/' {
-		return "", false
+	at := 0
+	for range strings.Count(dir, "/") + 1 {
+		n := strings.IndexByte(p[at:], '/')
+		if n < 0 {
+			return "", false
+		}
+		at += n + 1
 	}
-	same := p[:len(dir)] == dir || folds && relpath.Key(p[:len(dir)]) == relpath.Key(dir)
-	return p[len(dir)+1:], same
+	return p[at:], relpath.Key(p[:at-1]) == relpath.Key(dir)
 }
 
 // realDir returns a directory with symbolic links resolved, as far as it exists.

@@ -300,15 +300,13 @@ var parts = [...]string{Head, Objects, Refs, Common, Config}
 // HeadBytes is how much of a HEAD git reads.
 const HeadBytes = 255
 
-// Part returns which of the entries a name is, "" for any other name. On a
-// file system that folds names, every spelling of an entry is that entry.
-func Part(name string, folds bool) string {
-	key := name
-	if folds {
-		key = relpath.Fold(name)
-	}
+// Part returns which of the entries a name is, "" for any other name. Every spelling of
+// an entry counts, because it is that entry on a file system that folds names, which one
+// directory of a file system can do.
+func Part(name string) string {
+	key := relpath.Fold(name)
 	for _, p := range parts {
-		if name == p || folds && len(key) == len(p) && key == strings.ToLower(p) {
+		if len(key) == len(p) && key == strings.ToLower(p) {
 			return p
 		}
 	}

@@ -173,7 +173,7 @@ func Distinct(c *engine.Commit) error {
 				continue
 			}
 			e := fault.New(fault.InvalidArgument).With("argument", "path").With("same_as", other.Path).
-				Hintf("two paths of the call resolve to the same file; name each file once, by one path")
+				Hintf("two paths of the call resolve to the same file; name each file once, by one path; to change letter case only, move the file to a third name first")
 			return c.About(m, e)
 		}
 		seen[key] = append(seen[key], m)
