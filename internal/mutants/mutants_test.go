@@ -308,6 +308,12 @@ var mutants = []mutant{
 		Run: kinds,
 	},
 	{
+		Point: 26, Fault: "a roll-back removes a directory that it made before what left it is durable",
+		File: "internal/engine/abort.go",
+		Old:  "\tif err := c.syncUndone()", New: "\tc.unmakeDirs()\n\tif err := c.syncUndone()",
+		Run: "TestRollbackFlushesBeforeItRemoves",
+	},
+	{
 		Point: 26, Fault: "a roll-back does not make the directories again",
 		File: "internal/engine/turns.go",
 		Old:  "c.grant.Try(func() error { return c.s.inDirOf(d.path, d.again(c.s)) })", New: "error(nil)\n\t\t_ = d",
