@@ -34,15 +34,18 @@ func (s *Engine) OpenState(parent fsx.Dir, name string, exists bool) error {
 	case err != nil && !IsAbsent(err):
 		return err
 	}
-	if _, err := fsx.Inherit(parent); err != nil {
-		return err
-	}
 	switch {
 	case s.Opts.ReadOnly:
 	case exists:
 		err = parent.Sync() // the process that made it may have died before it could
 	default:
-		err = durable.Mkdirs(parent, 0o700, name)
+		absent := err != nil
+		if err = nil; absent {
+			_, err = fsx.Inherit(parent)
+		}
+		if err == nil {
+			err = durable.Mkdirs(parent, 0o700, name)
+		}
 	}
 	if err == nil {
 		s.Disk.State, err = parent.OpenDir(name)
