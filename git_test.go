@@ -310,6 +310,16 @@ func TestOrdinaryDirectoriesPass(t *testing.T) {
 	got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate))
 	expect(t, got == rw.ErrProtectedPath, "a repository called .git: %s", got)
 	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("i/HEAD", "ref: x", ""), txWrite("i/objects/x", "x", ""), txWrite("i-refs/x", "x", "")}}))(t)
+	for _, dir := range []string{"l", "m", "n", "o"} { // another spelling does not hide what is there
+		must(s.SafeWrite(background, put(dir+"/HEAD", "ref: refs/heads/x", rw.ModeCreate)))(t)
+		must(s.SafeWrite(background, put(dir+"/refs/x", "x", rw.ModeCreate)))(t)
+	}
+	must(s.SafeWrite(background, put("l/head", "x", rw.ModeCreate)))(t)
+	for dir, op := range map[string]rw.TxOp{
+		"l": {Op: "delete", Path: "l/head"}, "m": txWrite("m/head", "junk", ""), "n": txWrite("n/head/x", "x", ""), "o": txWrite("o/Refs", "x", ""),
+	} {
+		fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite(dir+"/objects/x", "x", ""), op}}))(t, rw.ErrProtectedPath, dir)
+	}
 	for _, refs := range []string{"k/REFS/x", "\u212a/refs/x"} { // one directory where names are folded, with or without its content
 		fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("k/head", "ref: x", ""), txWrite("k/Objects/x", "x", ""), txWrite(refs, "x", "")}}))(t, rw.ErrProtectedPath)
 	}

@@ -281,17 +281,18 @@ func (c *Check) shapeOf(dir string) (gitdir.Shape, *engine.Mutation, error) {
 		if about == nil || c.Layer.Policy().Excepts(about.Target.Path) {
 			about = m
 		}
+		exact := name == part // another spelling may be another file
 		switch {
 		case nested && inner != "":
 			if m.Op != engine.OpDelete { // the directories on the way stay when a file goes
-				shape[part], settled[part] = part == gitdir.Objects || part == gitdir.Refs, true
+				shape[part], settled[part] = shape[part] || part == gitdir.Objects || part == gitdir.Refs, settled[part] || exact
 			}
 		default:
 			has, err := makes(m, part)
 			if err != nil {
 				return nil, nil, err
 			}
-			shape[part], settled[part] = shape[part] || has, true
+			shape[part], settled[part] = shape[part] || has, settled[part] || exact
 		}
 	}
 	err := shapeOnDisk(c.Commit.Tree(), dir, shape, settled)
