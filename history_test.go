@@ -17,6 +17,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -1672,4 +1673,31 @@ func TestEraseBesideAProcessThatHoldsAVersion(t *testing.T) {
 	noErr(t, f.Close())
 	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	nowhere(t, realTree(t, dir), secret)
+}
+
+// TestSpellings changes files by other spellings of their names, on a file system that takes
+// them for one. All calls of a file know it by the name that its directory has.
+func TestSpellings(t *testing.T) {
+	disk := simfs.New()
+	disk.Folds = true
+	disk.WriteFile("Docs/Theirs.md", []byte("theirs\n"), 0o644)
+	s := openAround(t, disk, rw.SyncFull, "a")
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	write(t, s, "docs/Readme.md", "1\n", rw.ModeCreate)
+	write(t, s, "DOCS/README.md", "2\n", rw.ModeOverwrite)
+	write(t, s, "docs/theirs.MD", "ours\n", rw.ModeOverwrite)
+	write(t, s, "docs/caf\u00e9.md", "1\n", rw.ModeCreate)
+	write(t, s, "docs/cafe\u0301.md", "2\n", rw.ModeOverwrite)
+	for path, want := range map[string]int{"docs/Cafe\u0301.md": 2, "Docs/Readme.md": 2, "docs/readme.MD": 2, "docs/THEIRS.md": 1} {
+		equal(t, len(versionsOf(t, s, path)), want, path)
+	}
+	restored(t, s, "docs/readme.MD", versionsOf(t, s, "docs/README.md")[1].Version)
+	renamed(t, s, "docs/THEIRS.md", "docs/third.md")
+	deleted(t, s, "docs/Third.md")
+	undone(t, s, 2)
+	text, _ := disk.ReadFile("Docs/Readme.md")
+	theirs, _ := disk.ReadFile("Docs/Theirs.md")
+	equal(t, string(text)+string(theirs), "1\nours\n")
+	seen := must(s.Scan(background, around.ScanRequest{}))(t)
+	equal(t, len(seen.Files), 0, seen)
 }

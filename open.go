@@ -135,8 +135,7 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestH
 	return openTwice(func(gave int64) (*Store, error) {
 		s := newStore(o, hooks)
 		s.engine.Reserve.Gave = gave
-		s.engine.Disk.Root = root
-		s.engine.Tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{engine.StateDirName}}}
+		s.engine.SetRoot(root, false, "/ws")
 		parent, name, err := root, engine.StateDirName, error(nil)
 		if at := strings.Split(hooks.State, "/"); hooks.State != "" {
 			name = at[len(at)-1]
@@ -177,12 +176,7 @@ func (s *Store) openDirs(dir string) error {
 	if err != nil {
 		return err
 	}
-	s.engine.Disk.Root = root
-	s.engine.Tree = relpath.Tree{Root: root, Rules: relpath.Rules{
-		Roots:     []string{filepath.ToSlash(abs), filepath.ToSlash(real)},
-		Protected: []string{engine.StateDirName},
-		Windows:   runtime.GOOS == "windows",
-	}}
+	s.engine.SetRoot(root, runtime.GOOS == "windows", filepath.ToSlash(abs), filepath.ToSlash(real))
 	if s.opts.StateDir == "" {
 		return s.openPlaced(real)
 	}

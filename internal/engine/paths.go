@@ -4,8 +4,29 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
+
+// SetRoot makes an open directory the workspace. roots are the paths of it that a caller
+// may write before those of its files; windows says whether these follow the rules there.
+func (s *Engine) SetRoot(root fsx.Dir, windows bool, roots ...string) {
+	s.Disk.Root = root
+	s.Tree = relpath.Tree{
+		Root:     root,
+		Rules:    relpath.Rules{Roots: roots, Protected: []string{StateDirName}, Windows: windows},
+		Spelling: &relpath.Spelling{Known: s.isKnown},
+	}
+}
+
+// isKnown reports whether the journal has rows of a path, or cannot tell.
+func (s *Engine) isKnown(path string) bool {
+	if s.Rows == nil {
+		return true
+	}
+	last, err := s.LastRow(path)
+	return err != nil || last.Seq > 0
+}
 
 // ExistingPath is the path of the deepest directory on the way to a target
 // that exists, "" for the workspace itself.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -58,6 +59,8 @@ type Tree struct {
 	// Visit is called for every directory of the path, first for the root as "", with
 	// the resolved path; an error ends the walk. nil does nothing.
 	Visit func(dir fsx.Dir, path string) error
+	// Spelling replaces other spellings of names that exist. nil: names stay as they are.
+	Spelling *Spelling
 	// Dirs keeps the directories open for the next path, which is not shown those
 	// again that Guard and Visit have seen. nil: each path has its own.
 	Dirs *Dirs
@@ -90,6 +93,7 @@ type walk struct {
 	names   []string  // their names
 	missing []string  // names after the last directory that do not exist
 	final   string    // the last name of the path, once reached
+	there   bool      // it exists
 	todo    []string
 	links   int
 }
@@ -210,7 +214,7 @@ func (w *walk) finish(name string) error {
 	case st.Kind == fsx.Symlink && !w.tree.NoFollow:
 		return w.expand(name)
 	}
-	w.final = name
+	w.final, w.there = name, true
 	return nil
 }
 
@@ -269,9 +273,13 @@ func (w *walk) expand(name string) error {
 
 // target hands over the innermost directory.
 func (w *walk) target() (*Target, error) {
-	t := &Target{Missing: w.missing, Name: w.final, Linked: w.links > 0}
-	all := append(append(append([]string{}, w.names...), w.missing...), w.final)
-	t.Path = strings.Join(all, "/")
+	all := append(append(slices.Clone(w.names), w.missing...), w.final)
+	exist := len(w.names)
+	if w.there {
+		exist++
+	}
+	w.tree.Spelling.apply(w.tree.Root, w.dirs, all, exist)
+	t := &Target{Missing: w.missing, Name: all[len(all)-1], Linked: w.links > 0, Path: strings.Join(all, "/")}
 	if len(t.Path) > MaxPath {
 		return nil, ErrTooLong
 	}

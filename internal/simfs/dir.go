@@ -29,6 +29,9 @@ func (d *dir) run(kind, name string, apply func(Op) error) error {
 	return d.runTo(Op{Kind: kind}, name, apply)
 }
 
+// find returns the inode of a name, nil for none.
+func (d *dir) find(name string) *inode { return d.n.names[d.f.called(d.n, name)] }
+
 // runTo is run with f.mu held.
 func (d *dir) runTo(op Op, name string, apply func(Op) error) error {
 	if op.Path = name; d.f.observed() {
@@ -75,7 +78,7 @@ func checkName(name string) error {
 
 // entry returns the inode of a name or ENOENT.
 func (d *dir) entry(op Op, name string) (*inode, error) {
-	if n := d.n.names[name]; n != nil {
+	if n := d.find(name); n != nil {
 		return n, nil
 	}
 	return nil, fail(op, syscall.ENOENT)
@@ -104,13 +107,13 @@ func (d *dir) OpenDir(name string) (fsx.Dir, error) {
 func (d *dir) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
 	kind := "open"
 	d.f.mu.Lock()
-	if flag&fsx.Create != 0 && d.n.names[name] == nil {
+	if flag&fsx.Create != 0 && d.find(name) == nil {
 		kind = "create"
 	}
 	d.f.mu.Unlock()
 	var out *file
 	err := d.run(kind, name, func(op Op) error {
-		n := d.n.names[name]
+		n := d.find(name)
 		switch {
 		case n == nil && flag&fsx.Create == 0:
 			return fail(op, syscall.ENOENT)
@@ -145,7 +148,7 @@ func (f *FS) newMode(perm uint32) uint32 {
 
 func (d *dir) Mkdir(name string, perm uint32) error {
 	return d.run("mkdir", name, func(op Op) error {
-		if d.n.names[name] != nil {
+		if d.find(name) != nil {
 			return fail(op, syscall.EEXIST)
 		}
 		d.f.change(assign{d.n, name, d.f.newInode(fsx.Directory, d.n.dev, d.f.newMode(perm))})
@@ -159,7 +162,7 @@ func (d *dir) Symlink(target, name string) error {
 		if d.f.NoSymlink {
 			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EPERM))
 		}
-		if d.n.names[name] != nil {
+		if d.find(name) != nil {
 			return fail(op, syscall.EEXIST)
 		}
 		n := d.f.newInode(fsx.Symlink, d.n.dev, fsx.ModeLink)
@@ -240,7 +243,7 @@ func (d *dir) Link(name string, to fsx.Dir, newName string) error {
 			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EPERM))
 		case n.kind == fsx.Directory:
 			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EPERM))
-		case t.n.names[newName] != nil:
+		case t.find(newName) != nil:
 			return fail(op, syscall.EEXIST)
 		}
 		n.nlink++
@@ -252,7 +255,7 @@ func (d *dir) Link(name string, to fsx.Dir, newName string) error {
 
 func (d *dir) Rename(name string, to fsx.Dir, newName string) error {
 	return d.two("rename", name, to, newName, func(op Op, t *dir, n *inode) error {
-		old := t.n.names[newName]
+		old := t.find(newName)
 		switch {
 		case old == n:
 			return nil
@@ -280,7 +283,7 @@ func (d *dir) RenameNoReplace(name string, to fsx.Dir, newName string) error {
 		if d.f.NoReplace {
 			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EINVAL))
 		}
-		if t.n.names[newName] != nil {
+		if t.find(newName) != nil {
 			return fail(op, syscall.EEXIST)
 		}
 		n.ctime = d.f.clock
@@ -294,7 +297,7 @@ func (d *dir) Exchange(name string, to fsx.Dir, newName string) error {
 		if d.f.NoExchange {
 			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EINVAL))
 		}
-		other := t.n.names[newName]
+		other := t.find(newName)
 		if other == nil {
 			return fail(op, syscall.ENOENT)
 		}

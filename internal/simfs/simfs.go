@@ -66,6 +66,8 @@ type FS struct {
 	// NoChmod makes chmod succeed without effect, and new files and directories
 	// get the mode 0777, as on file systems that keep no modes.
 	NoChmod bool
+	// Folds makes names equal that differ only in letter case, or in the form of an é.
+	Folds bool
 	// Umask applies to new files and directories.
 	Umask uint32
 	// User owns new files and directories.
@@ -492,12 +494,29 @@ func (f *FS) nameOf(n *inode, otherwise string) string {
 
 // change makes one atomic step visible.
 func (f *FS) change(sets ...assign) {
-	for _, a := range sets {
+	for i, a := range sets {
+		a.name = f.called(a.dir, a.name)
+		sets[i] = a
 		set(a.dir.names, a)
 		a.dir.mtime, a.dir.ctime = f.clock, f.clock
 	}
 	f.pending = append(f.pending, &step{sets: sets})
 }
+
+// called returns what a directory calls the entry that name finds, and name where there
+// is none.
+func (f *FS) called(d *inode, name string) string {
+	if f.Folds && d.names[name] == nil {
+		for is := range d.names {
+			if strings.EqualFold(composed(is), composed(name)) {
+				return is
+			}
+		}
+	}
+	return name
+}
+
+func composed(name string) string { return strings.ReplaceAll(name, "e\u0301", "\u00e9") }
 
 // persist makes the steps durable that touch one of the directories.
 func (f *FS) persist(of func(*inode) bool) {
