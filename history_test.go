@@ -1700,4 +1700,12 @@ func TestSpellings(t *testing.T) {
 	equal(t, string(text)+string(theirs), "1\nours\n")
 	seen := must(s.Scan(background, around.ScanRequest{}))(t)
 	equal(t, len(seen.Files), 0, seen)
+
+	docs := must(disk.Foreign().OpenDir("docs"))(t)
+	noErr(t, docs.Rename("Theirs.md", docs, "other"))
+	noErr(t, docs.Rename("other", docs, "THEIRS.md"))
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	write(t, s, "Docs/Theirs.md", "again\n", rw.ModeOverwrite)
+	seen = must(s.Scan(background, around.ScanRequest{}))(t)
+	equal(t, len(seen.Files), 0, seen)
 }

@@ -19,13 +19,21 @@ func (s *Engine) SetRoot(root fsx.Dir, windows bool, roots ...string) {
 	}
 }
 
-// isKnown reports whether the journal has rows of a path, or cannot tell.
+// isKnown reports whether the journal has a file at a path, or cannot tell.
 func (s *Engine) isKnown(path string) bool {
 	if s.Rows == nil {
 		return true
 	}
 	last, err := s.LastRow(path)
-	return err != nil || last.Seq > 0
+	if err != nil || last.Seq == 0 {
+		return err != nil
+	}
+	rec, err := s.Log.Find(last.Seq)
+	if err != nil {
+		return true
+	}
+	i := MutationOf(rec, path)
+	return i < 0 || rec.Muts[i].SHA256 != ""
 }
 
 // ExistingPath is the path of the deepest directory on the way to a target
