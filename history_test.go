@@ -1701,11 +1701,18 @@ func TestSpellings(t *testing.T) {
 	seen := must(s.Scan(background, around.ScanRequest{}))(t)
 	equal(t, len(seen.Files), 0, seen)
 
-	docs := must(disk.Foreign().OpenDir("docs"))(t)
-	noErr(t, docs.Rename("Theirs.md", docs, "other"))
-	noErr(t, docs.Rename("other", docs, "THEIRS.md"))
-	must(s.Scan(background, around.ScanRequest{}))(t)
-	write(t, s, "Docs/Theirs.md", "again\n", rw.ModeOverwrite)
-	seen = must(s.Scan(background, around.ScanRequest{}))(t)
-	equal(t, len(seen.Files), 0, seen)
+	// A program renames a file, and a directory, to another spelling only.
+	for _, names := range [][]string{{"Docs", "Theirs.md", "THEIRS.md"}, {"", "Docs", "DOCS"}} {
+		dir := disk.Foreign()
+		if names[0] != "" {
+			dir = must(dir.OpenDir(names[0]))(t)
+		}
+		noErr(t, dir.Rename(names[1], dir, "other"))
+		noErr(t, dir.Rename("other", dir, names[2]))
+		seen = must(s.Scan(background, around.ScanRequest{}))(t)
+		expect(t, seen.Moved > 0 && len(seen.Busy) == 0, "%v: %+v", names, seen)
+		write(t, s, "Docs/Theirs.md", names[2], rw.ModeOverwrite)
+		seen = must(s.Scan(background, around.ScanRequest{}))(t)
+		expect(t, len(seen.Files)+len(seen.Dirs)+len(seen.Busy) == 0, "%v: %+v", names, seen)
+	}
 }

@@ -37,7 +37,7 @@ type verdict struct {
 	begun                map[string]int64    // when a call began
 	along                int                 // contents that the editor replaced together with a content that was appended to them
 	asked                int                 // contents that had to be requested by name
-	partly               int                 // contents that a call replaced while the editor wrote them
+	partly               int                 // contents that a call replaced or moved while the editor wrote them
 	verbs, reasons       map[string]int
 	foreign              map[string][]event // saves by path
 	withdrawn            map[string]bool    // hashes that the editor replaced itself
@@ -249,6 +249,10 @@ func (v *verdict) acknowledged(e event) {
 		return
 	}
 	for p, h := range e.Files {
+		if e.Verb == "move" && v.parts[h] { // the editor has written the rest since, to the file that was moved
+			v.partly++
+			continue
+		}
 		if h != "" && !v.withdrawn[h] && !v.kept(p, h) && !v.overlooked(e, h) {
 			v.fault("%s %s of %s was acknowledged and is lost", e.Verb, e.ID, p)
 		}
@@ -315,7 +319,7 @@ var names = regexp.MustCompile(`\[[^]]*\]|\S*[0-9]\S*`)
 func (v *verdict) report(t *testing.T) {
 	t.Logf("seed %d: %d calls, %d acknowledged, %d refused with effect none, %d of unknown effect", *seed, v.calls, v.writes, v.refused, v.unknown)
 	t.Logf("%d saves of the editor, %d kills, %d stops, %d times a full disk", v.saves, v.kills, v.stops, v.fills)
-	t.Logf("%d contents went with what was appended to them, which the editor replaced; %d were asked for by name; %d were replaced while the editor wrote them", v.along, v.asked, v.partly)
+	t.Logf("%d contents went with what was appended to them, which the editor replaced; %d were asked for by name; %d were replaced or moved while the editor wrote them", v.along, v.asked, v.partly)
 	t.Logf("verbs %v, reasons %v", v.verbs, v.reasons)
 	for _, count := range []struct {
 		what        string

@@ -219,10 +219,29 @@ func (l *looker) still(c *change) bool {
 		return c.now == nil && (engine.IsAbsent(l.err) || fsx.NotDir(l.err))
 	}
 	st, err := l.dir.Lstat(c.name())
-	if err != nil || !recorded(st.Kind) {
+	switch {
+	case err != nil || !recorded(st.Kind):
 		return c.now == nil && (err == nil || engine.IsAbsent(err))
+	case c.now == nil: // another spelling of the path may have been found
+		return !listed(l.root, c.path)
 	}
-	return c.now != nil && c.now.same(&st)
+	return c.now.same(&st)
+}
+
+// listed reports whether the directories of a path list its names in this spelling.
+func listed(root fsx.Dir, path string) bool {
+	for ; path != ""; path = engine.ParentOf(path) {
+		dir, done, err := fsx.OpenPath(root, engine.ParentOf(path))
+		if err != nil {
+			return true
+		}
+		names, err := dir.Names()
+		done()
+		if err == nil && !slices.Contains(names, path[strings.LastIndexByte(path, '/')+1:]) {
+			return false
+		}
+	}
+	return true
 }
 
 // A group is the changes of one observed row. Its identifier names the row; the
