@@ -22,21 +22,7 @@ var contentFilter = scenario{
 	extra:  []extra{{"dropped in silence, per trial", "silent", ""}},
 	fault:  "a sink behind the tool refuses what holds a credential; half of the time the tool says `Error: tool execution failed`, half of the time it reports success",
 	oracle: "the file ends up with the draft less the credential; the draft itself was never lost (it is on disk somewhere when the agent gives up)",
-	run: func(r *ring, add func(trial)) error {
-		t, err := r.tool()
-		if err != nil {
-			return err
-		}
-		defer closeTool(t)
-		for n := range r.n {
-			got, err := r.filtered(t, n)
-			if err != nil {
-				return err
-			}
-			add(got)
-		}
-		return nil
-	},
+	run:    inside((*ring).filtered),
 }
 
 // sink lets a call through, and removes what it must not hold.

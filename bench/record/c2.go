@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // The kernel writes up to the limit of the process and then fails
@@ -14,21 +15,7 @@ var truncation = scenario{
 	extra:  []extra{{"refusals that no program can read", "untyped", "refused"}, {"asked the user, per trial", "asked", ""}},
 	fault:  "the kernel cuts every write of the tool off at byte k of a file and answers EFBIG, for the first 1 to 6 attempts (k anywhere in the text, 4 to 96 KiB)",
 	oracle: "after every answer the file holds the old bytes or the new ones, whole; in the end the new ones; every refusal is typed",
-	run: func(r *ring, add func(trial)) error {
-		p, err := startProc(r.arm, r.dir, r.s.level)
-		if err != nil {
-			return err
-		}
-		defer p.stop()
-		for n := range r.n {
-			got, err := r.truncated(p, n)
-			if err != nil {
-				return fmt.Errorf("trial %d: %w", n, err)
-			}
-			add(got)
-		}
-		return nil
-	},
+	run:    apart(math.MaxInt, (*ring).truncated),
 }
 
 func (r *ring) truncated(p *proc, n int) (trial, error) {

@@ -20,7 +20,7 @@ var killAtCall = scenario{
 	extra:  killCounts,
 	fault:  "the tool is killed (SIGKILL) before one of the system calls with which it changes the disk, each with the same chance, or after the last one with the reply unsent; files of 64 KiB to 4 MiB; create, overwrite, append",
 	oracle: "when the tool is back: what was acknowledged before is there; the file is old or new, whole; nothing is left over; the journal explains the disk. In the end: the new bytes once",
-	run:    func(r *ring, add func(trial)) error { return r.kills(add, false) },
+	run:    apart(batch, func(r *ring, p *proc, n int) (trial, error) { return r.killed(p, n, false) }),
 }
 
 var killAnywhere = scenario{
@@ -28,7 +28,7 @@ var killAnywhere = scenario{
 	extra:  killCounts,
 	fault:  "as C3, but the kill comes at a random moment of the time that such a call took before",
 	oracle: "as C3",
-	run:    func(r *ring, add func(trial)) error { return r.kills(add, true) },
+	run:    apart(batch, func(r *ring, p *proc, n int) (trial, error) { return r.killed(p, n, true) }),
 }
 
 // deed is one way to change a file.
@@ -56,40 +56,11 @@ var measured sync.Map // of arms
 // batch is how many trials share a workspace.
 const batch = 10
 
-func (r *ring) kills(add func(trial), anywhere bool) error {
-	ext, err := r.extents()
+func (r *ring) killed(p *proc, n int, anywhere bool) (trial, error) {
+	all, err := r.extents()
 	if err != nil {
-		return err
+		return trial{}, err
 	}
-	var p *proc
-	defer func() {
-		if p != nil {
-			p.stop()
-		}
-	}()
-	for n := range r.n {
-		if n%batch == 0 {
-			var err error
-			if p != nil {
-				p.stop()
-				if err = r.renew(); err != nil {
-					return err
-				}
-			}
-			if p, err = startProc(r.arm, r.dir, r.s.level); err != nil {
-				return err
-			}
-		}
-		got, err := r.killed(p, n, ext, anywhere)
-		if err != nil {
-			return fmt.Errorf("trial %d: %w", n, err)
-		}
-		add(got)
-	}
-	return nil
-}
-
-func (r *ring) killed(p *proc, n int, all map[deed]extent, anywhere bool) (trial, error) {
 	d := r.dice(n)
 	sizes := r.sizes()
 	how := deed{do: deeds[n%len(deeds)], size: sizes[d.IntN(len(sizes))]}

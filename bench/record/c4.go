@@ -16,21 +16,7 @@ var thrash = scenario{
 	extra:  []extra{{"attempts that did work, per trial", "worked", ""}, {"trials over the budget, per trial", "over_budget", ""}},
 	fault:  "the same payload of 64 KiB is refused however often it is sent: the path names a directory, a parent is a file, the name is too long, or the path goes through a link in a circle",
 	oracle: "at most 3 attempts do any work; nothing on disk changes; the agent stops and reports to the user",
-	run: func(r *ring, add func(trial)) error {
-		t, err := r.tool()
-		if err != nil {
-			return err
-		}
-		defer closeTool(t)
-		for n := range r.n {
-			got, err := r.thrashed(t, n)
-			if err != nil {
-				return err
-			}
-			add(got)
-		}
-		return nil
-	},
+	run:    inside((*ring).thrashed),
 }
 
 // impossible are paths at which nothing can be written. Each gets the path of a

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -15,27 +16,17 @@ var opaque = scenario{
 	extra:  []extra{{"refusals that no program can read", "untyped", "refused"}, {"first steps that can help", "helpful_next", "first_steps"}, {"wrong suggestions", "wrong_action", "suggestions"}, {"written outside of the workspace, per trial", "escaped", ""}},
 	fault:  "each of 12 error numbers, most of them answered by the kernel in place of a real system call of the tool, some for as long as 1 to 6 attempts, some for ever; and 8 calls with wrong arguments",
 	oracle: "every refusal conforms to the published schema and suggests the action that the rules demand; the agent's next step is one that can help; the old bytes stay",
-	run: func(r *ring, add func(trial)) error {
-		p, err := startProc(r.arm, r.dir, r.s.level)
+	run: apart(math.MaxInt, func(r *ring, p *proc, n int) (trial, error) {
+		c := plight(n)
+		got, err := r.suffer(p, c, n)
+		if err == nil && c.errno == unix.EIO && !p.dead { // a store stops after a failed flush until it is opened again
+			err = p.restart()
+		}
 		if err != nil {
-			return err
+			err = fmt.Errorf("%s: %w", c.name, err)
 		}
-		defer func() { p.stop() }()
-		for n := range r.n {
-			c := plight(n)
-			got, err := r.suffer(p, c, n)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			add(got)
-			if c.errno == unix.EIO && !p.dead { // a store stops after a failed flush until it is opened again
-				if err := p.restart(); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	},
+		return got, err
+	}),
 }
 
 // trouble is one way in which a call can go wrong.

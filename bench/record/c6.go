@@ -15,38 +15,12 @@ var sessionLoss = scenario{
 	extra:  []extra{{"pieces sent again, per trial", "sent_again", ""}},
 	fault:  "the tool and the agent die: half of the time while a large file is written in 10 pieces of 8 KiB, half of the time while a change of 8 files is made; half of the time in the last call of the job, which makes it visible where a tool has such a one, else in one before; there in front of any of the system calls with which the tool changes the disk, each with the same chance, or behind the last one with the answer unsent; a new agent knows the task and nothing of what was done",
 	oracle: "only the piece that was in transit is sent again; in the end every file is whole; when the tool is back no part of the large file is seen under its name, and the 8 files are all old or all new",
-	run: func(r *ring, add func(trial)) error {
-		var p *proc
-		defer func() {
-			if p != nil {
-				p.stop()
-			}
-		}()
-		for n := range r.n {
-			if n%20 == 0 {
-				if p != nil {
-					p.stop()
-					if err := r.renew(); err != nil {
-						return err
-					}
-				}
-				var err error
-				if p, err = startProc(r.arm, r.dir, r.s.level); err != nil {
-					return err
-				}
-			}
-			one := r.piecesLost
-			if n%2 == 1 {
-				one = r.changeLost
-			}
-			got, err := one(p, n)
-			if err != nil {
-				return fmt.Errorf("trial %d: %w", n, err)
-			}
-			add(got)
+	run: apart(20, func(r *ring, p *proc, n int) (trial, error) {
+		if n%2 == 1 {
+			return r.changeLost(p, n)
 		}
-		return nil
-	},
+		return r.piecesLost(p, n)
+	}),
 }
 
 const (
@@ -210,15 +184,21 @@ func (r *ring) piecesLost(p *proc, n int) (trial, error) {
 	done := w.resume(path, steps, text)
 	w.end()
 	isNew := r.is(path, text)
+	out := w.resumed(done, isNew, partly, had)
+	return out, p.err
+}
+
+// resumed returns the trial of a new agent. had are the texts that it need not send.
+func (r *run) resumed(done, isNew, broken bool, had map[string]bool) trial {
 	again := 0
-	w.waste(func(c call) bool {
+	r.waste(func(c call) bool {
 		resent := c.Text != "" && had[c.Text]
 		again += btoi(resent)
 		return resent
 	})
-	out := w.finish(done && isNew, !isNew, partly)
+	out := r.finish(done && isNew, !isNew, broken)
 	out.Counts["sent_again"] = again
-	return out, p.err
+	return out
 }
 
 // pieceSteps returns the calls that write a large file with this tool.

@@ -48,14 +48,7 @@ func (r *ring) changeDies(p *proc, n int, f fate) (trial, error) {
 	done := w.change(names, news, steps)
 	w.end()
 	_, isNew := r.changed(names, olds, news)
-	again := 0
-	w.waste(func(c call) bool {
-		resent := c.Text != "" && had[c.Text]
-		again += btoi(resent)
-		return resent
-	})
-	out := w.finish(done && isNew, !isNew, some && !all)
-	out.Counts["sent_again"] = again
+	out := w.resumed(done, isNew, some && !all, had)
 	return out, errors.Join(p.err, r.forget(p, w, steps))
 }
 

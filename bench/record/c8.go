@@ -15,21 +15,7 @@ var handoffs = scenario{
 	extra:  []extra{{"faults that were noticed", "found", "faults"}},
 	fault:  "between two agents a file of the handoff is edited by a human, or removed, or the handoff is cut off at any byte, or a third agent leaves its own handoff while the second one works",
 	oracle: "the second agent learns of it before it builds on it; the edit of the human and the handoff of the third agent are not gone",
-	run: func(r *ring, add func(trial)) error {
-		t, err := r.tool()
-		if err != nil {
-			return err
-		}
-		defer closeTool(t)
-		for n := range r.n {
-			got, err := r.handedOff(t, n)
-			if err != nil {
-				return fmt.Errorf("trial %d: %w", n, err)
-			}
-			add(got)
-		}
-		return nil
-	},
+	run:    inside((*ring).handedOff),
 }
 
 // relay is one task that goes from one agent to the next.
@@ -138,19 +124,9 @@ func (r *ring) takesOver(t tool, v *relay, fault error, edited string) (trial, e
 // goOn reads the handoff, and adds to each file that it names. found reports
 // whether the agent noticed that something is wrong.
 func (r *run) goOn(v *relay) (found, done bool) {
-	c := call{Verb: read, Path: v.note}
-	if r.tool.Has(takeover) {
-		c = call{Verb: takeover, Path: v.note, Task: "b"}
-	}
-	rep := r.send(c)
-	for !rep.OK {
-		if r.who.next(rep) != again {
-			return true, r.stop()
-		}
-		if r.times(c) >= mostSame {
-			return true, false
-		}
-		rep = r.send(c)
+	rep := r.insist(v.open(r.tool))
+	if !rep.OK {
+		return true, false
 	}
 	files := rep.Files
 	if len(files) == 0 {
@@ -169,6 +145,28 @@ func (r *run) goOn(v *relay) (found, done bool) {
 	return len(drift) > 0 || slices.ContainsFunc(r.log, func(e entry) bool { return !e.ok }), done
 }
 
+// open returns the call that reads the handoff.
+func (v *relay) open(t tool) call {
+	if t.Has(takeover) {
+		return call{Verb: takeover, Path: v.note, Task: "b"}
+	}
+	return call{Verb: read, Path: v.note}
+}
+
+// insist repeats a call as long as its agent would send just the same again.
+func (r *run) insist(c call) reply {
+	for {
+		rep := r.send(c)
+		if !rep.OK && r.who.next(rep) != again {
+			r.stop()
+			return rep
+		}
+		if rep.OK || r.times(c) >= mostSame {
+			return rep
+		}
+	}
+}
+
 // extend reads a file and adds to it. If the handoff has the hash, the write
 // expects that hash, unless the agent was informed that the file has changed.
 // An agent cannot continue a missing file: only the user knows what happened to
@@ -178,16 +176,9 @@ func (r *run) extend(f file, added string, drifted bool) bool {
 		call:  call{Verb: write, Path: f.Path, Replace: true, Prev: f.Hash, Key: f.Path + "/b"},
 		apply: func(old string) string { return strings.TrimSuffix(old, added) + added },
 	}
-	look := call{Verb: read, Path: f.Path}
-	there := r.send(look)
-	for !there.OK {
-		if r.who.next(there) != again {
-			return r.stop()
-		}
-		if r.times(look) >= mostSame {
-			return false
-		}
-		there = r.send(look)
+	there := r.insist(call{Verb: read, Path: f.Path})
+	if !there.OK {
+		return false
 	}
 	if drifted {
 		t.Prev = there.Hash
@@ -212,11 +203,7 @@ func listed(text string) []file {
 // note and before it writes its own.
 func (r *ring) bothWrite(t tool, v *relay, n int) (trial, error) {
 	w := r.agent(t)
-	c := call{Verb: read, Path: v.note}
-	if t.Has(takeover) {
-		c = call{Verb: takeover, Path: v.note, Task: "b"}
-	}
-	got := w.send(c)
+	got := w.send(v.open(t))
 	if !got.OK {
 		return trial{}, fmt.Errorf("takeover: %s", got.Text)
 	}

@@ -41,7 +41,7 @@ func startProc(arm, dir, level string) (*proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proc{arm: arm, dir: real, level: level}
+	p := &proc{arm: arm, dir: real, level: level, dead: true}
 	return p, p.start()
 }
 

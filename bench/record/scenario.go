@@ -42,6 +42,56 @@ func scenarios() []scenario {
 	return []scenario{contentFilter, truncation, killAtCall, killAnywhere, thrash, opaque, sessionLoss, leakage, handoffs, concurrency, machineCrash}
 }
 
+// inside makes the trials of one cell with the tool in this process.
+func inside(one func(r *ring, t tool, n int) (trial, error)) func(*ring, func(trial)) error {
+	return func(r *ring, add func(trial)) error {
+		t, err := r.tool()
+		if err != nil {
+			return err
+		}
+		defer closeTool(t)
+		return r.each(add, func(n int) (trial, error) { return one(r, t, n) })
+	}
+}
+
+// apart makes the trials of one cell with the tool in a process of its own. So many of
+// them share a process and a workspace.
+func apart(share int, one func(r *ring, p *proc, n int) (trial, error)) func(*ring, func(trial)) error {
+	return func(r *ring, add func(trial)) error {
+		var p *proc
+		defer func() {
+			if p != nil {
+				p.stop()
+			}
+		}()
+		return r.each(add, func(n int) (_ trial, err error) {
+			if n > 0 && n%share == 0 {
+				p.stop()
+				err = r.renew()
+			}
+			if err == nil && n%share == 0 {
+				p, err = startProc(r.arm, r.dir, r.s.level)
+			}
+			if err != nil {
+				return trial{}, err
+			}
+			return one(r, p, n)
+		})
+	}
+}
+
+// each makes the trials of one cell.
+func (r *ring) each(add func(trial), one func(n int) (trial, error)) error {
+	for n := range r.n {
+		got, err := one(n)
+		if err != nil {
+			return fmt.Errorf("trial %d: %w", n, err)
+		}
+		add(got)
+	}
+	return nil
+}
+
 // extra is a figure of one scenario only: a share, or a number per trial.
 type extra struct {
 	title string
