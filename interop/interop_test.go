@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // command builds the command.
@@ -24,19 +26,15 @@ func command(t *testing.T) string {
 	bin := filepath.Join(t.TempDir(), "resilient-write")
 	build := exec.Command("go", "build", "-o", bin, "./cmd/resilient-write")
 	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	testbed.Require(t, err == nil, "%v: %s", err, out)
 	return bin
 }
 
 func connect(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, nil)
-	session, err := client.Connect(context.Background(), transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := testbed.Must(client.Connect(context.Background(), transport, nil))(t)
 	t.Cleanup(func() { session.Close() })
 	return session
 }
@@ -54,13 +52,8 @@ const token = "interop-token-0123456789abcdef"
 func overHTTP(t *testing.T, dir string) *mcp.ClientSession {
 	cmd := exec.Command(command(t), "serve", "--transport", "http", "--port", "0", "--root", dir)
 	cmd.Env = append(os.Environ(), "RW_REPLIES=full", "RW_TOKEN="+token)
-	logs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	logs := testbed.Must(cmd.StderrPipe())(t)
+	testbed.NoErr(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Signal(os.Interrupt); cmd.Wait() })
 	lines := bufio.NewScanner(logs)
 	for lines.Scan() {
@@ -87,19 +80,9 @@ func (bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func call(t *testing.T, s *mcp.ClientSession, name string, args map[string]any) (map[string]any, bool) {
 	t.Helper()
-	res, err := s.CallTool(context.Background(), &mcp.CallToolParams{Name: name, Arguments: args})
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	doc, err := json.Marshal(res.StructuredContent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out map[string]any
-	if err := json.Unmarshal(doc, &out); err != nil {
-		t.Fatal(err)
-	}
-	return out, res.IsError
+	res := testbed.Must(s.CallTool(context.Background(), &mcp.CallToolParams{Name: name, Arguments: args}))(t, name)
+	doc := testbed.Must(json.Marshal(res.StructuredContent))(t)
+	return testbed.Decoded[map[string]any](t, doc), res.IsError
 }
 
 func TestOfficialSDK(t *testing.T) {
@@ -114,24 +97,14 @@ func TestOfficialSDK(t *testing.T) {
 // surface calls the tools once.
 func surface(t *testing.T, dir string, s *mcp.ClientSession) {
 	tools, err := s.ListTools(context.Background(), nil)
-	if err != nil || len(tools.Tools) == 0 {
-		t.Fatalf("%v %v", tools, err)
-	}
+	testbed.Require(t, err == nil && len(tools.Tools) != 0, "%v %v", tools, err)
 	first, failed := call(t, s, "rw_safe_write", map[string]any{"path": "a/b.txt", "content": "one\n"})
-	if failed {
-		t.Fatalf("%v", first)
-	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "a", "b.txt")); string(data) != "one\n" {
-		t.Fatalf("on disk: %q", data)
-	}
+	testbed.Require(t, !failed, "%v", first)
+	testbed.Holds(t, filepath.Join(dir, "a", "b.txt"), "one\n")
 	second, failed := call(t, s, "rw_safe_write", map[string]any{"path": "a/b.txt", "content": "two\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
-	if failed || second["status"] != "succeeded" {
-		t.Fatalf("%v", second)
-	}
+	testbed.Require(t, !failed && second["status"] == "succeeded", "%v", second)
 	stale, failed := call(t, s, "rw_safe_write", map[string]any{"path": "a/b.txt", "content": "three\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
-	if !failed || stale["error"] != "stale_precondition" {
-		t.Fatalf("%v", stale)
-	}
+	testbed.Require(t, failed && stale["error"] == "stale_precondition", "%v", stale)
 	for i := range 20 {
 		if out, failed := call(t, s, "rw_safe_write", map[string]any{"path": "log.txt", "content": fmt.Sprintf("%d\n", i), "mode": "append"}); failed {
 			t.Fatalf("%v", out)
@@ -143,7 +116,5 @@ func surface(t *testing.T, dir string, s *mcp.ClientSession) {
 		}
 	}
 	read, failed := call(t, s, "rw_read", map[string]any{"path": "a/b.txt"})
-	if failed || read["content"] != "two\n" {
-		t.Fatalf("%v", read)
-	}
+	testbed.Require(t, !failed && read["content"] == "two\n", "%v", read)
 }

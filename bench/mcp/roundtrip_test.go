@@ -22,6 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -141,18 +142,13 @@ func roundTrips() []roundTrip {
 func openLocal(b *testing.B) *rw.Store {
 	dir := b.TempDir()
 	seed(b, dir)
-	s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := testbed.Must(rw.Open(context.Background(), dir, &rw.Options{Sync: rw.SyncOff}))(b)
 	b.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 
 func seed(b *testing.B, dir string) {
-	if err := os.WriteFile(filepath.Join(dir, "read.txt"), bytes.Repeat([]byte("0123456789abcde\n"), 64), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	testbed.NoErr(b, os.WriteFile(filepath.Join(dir, "read.txt"), bytes.Repeat([]byte("0123456789abcde\n"), 64), 0o644))
 }
 
 // method calls the Store itself.
@@ -169,9 +165,7 @@ func (m method) call(b *testing.B, tool string, args any, _ int) {
 		off := false
 		_, err = m.s.SafeWrite(ctx, rw.SafeWriteRequest{Path: a["path"].(string), Content: []byte(a["content"].(string)), Mode: rw.ModeOverwrite, Classify: &off})
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	testbed.NoErr(b, err)
 }
 
 // inProcess calls by name, with JSON, without a protocol.
@@ -185,9 +179,8 @@ var unlimited = &mcpserver.Options{CallsPerSecond: -1}
 
 func (t inProcess) call(b *testing.B, tool string, args any, _ int) {
 	data, _ := json.Marshal(args)
-	if a := t.box.Call(context.Background(), tool, data, nil); !a.OK {
-		b.Fatalf("%.300s", a.Text)
-	}
+	a := t.box.Call(context.Background(), tool, data, nil)
+	testbed.Require(b, a.OK, "%.300s", a.Text)
 }
 
 // protocol is a message of the protocol, answered in process.
@@ -197,9 +190,7 @@ func openProtocol(b *testing.B) caller { return protocol{mcpserver.New(openLocal
 
 func (p protocol) call(b *testing.B, tool string, args any, _ int) {
 	out, err := json.Marshal(mcpserver.Handle(context.Background(), p.s, message(1, tool, args)))
-	if err != nil || !succeeded(out) {
-		b.Fatalf("%v %.300s", err, out)
-	}
+	testbed.Require(b, err == nil && succeeded(out), "%v %.300s", err, out)
 }
 
 func message(id int, tool string, args any) []byte {
@@ -233,17 +224,9 @@ func openChild(b *testing.B, cmd *exec.Cmd, peer bool) caller {
 		cmd.Args = append(cmd.Args, dir)
 	}
 	cmd.Env = append(cmd.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off", "RW_BENCH_UNLIMITED=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	in := testbed.Must(cmd.StdinPipe())(b)
+	out := testbed.Must(cmd.StdoutPipe())(b)
+	testbed.NoErr(b, cmd.Start())
 	b.Cleanup(func() { in.Close(); cmd.Wait() })
 	c := &child{in: in, out: bufio.NewReaderSize(out, 1<<20), peer: peer, dir: dir}
 	fmt.Fprintln(in, hello)
@@ -273,10 +256,7 @@ func (c *child) call(b *testing.B, tool string, args any, n int) {
 		done <- nil
 	}()
 	for got := 0; got < n; {
-		line, err := c.out.ReadBytes('\n')
-		if err != nil {
-			b.Fatal(err)
-		}
+		line := testbed.Must(c.out.ReadBytes('\n'))(b)
 		if bytes.Contains(line, []byte(`"method":`)) && !bytes.Contains(line, []byte(`"result"`)) {
 			continue // a notification
 		}
@@ -285,9 +265,7 @@ func (c *child) call(b *testing.B, tool string, args any, n int) {
 			b.Fatalf("%.400s", line)
 		}
 	}
-	if err := <-done; err != nil {
-		b.Fatal(err)
-	}
+	testbed.NoErr(b, <-done)
 }
 
 // command builds the command once.
@@ -353,14 +331,8 @@ type web struct {
 }
 
 func openHTTP(b *testing.B) caller {
-	h, err := mcpserver.NewHTTP(mcpserver.New(openLocal(b), unlimited), &mcpserver.HTTPOptions{NoAuth: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	h := testbed.Must(mcpserver.NewHTTP(mcpserver.New(openLocal(b), unlimited), &mcpserver.HTTPOptions{NoAuth: true}))(b)
+	l := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))(b)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(ctx, l) }()
@@ -377,29 +349,20 @@ func openHTTP(b *testing.B) caller {
 }
 
 func (w *web) call(b *testing.B, tool string, args any, _ int) {
-	if reply, _ := w.post(b, message(1, tool, args)); !succeeded(reply) {
-		b.Fatalf("%.300s", reply)
-	}
+	reply, _ := w.post(b, message(1, tool, args))
+	testbed.Require(b, succeeded(reply), "%.300s", reply)
 }
 
 func (w *web) post(b *testing.B, body []byte) ([]byte, http.Header) {
-	req, err := http.NewRequest("POST", w.url, bytes.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
-	}
+	req := testbed.Must(http.NewRequest("POST", w.url, bytes.NewReader(body)))(b)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if w.session != "" {
 		req.Header.Set("Mcp-Session-Id", w.session)
 	}
-	res, err := w.client.Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
+	res := testbed.Must(w.client.Do(req))(b)
 	defer res.Body.Close()
 	reply, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode >= 300 {
-		b.Fatalf("%s %v %.300s", res.Status, err, reply)
-	}
+	testbed.Require(b, err == nil && res.StatusCode < 300, "%s %v %.300s", res.Status, err, reply)
 	return reply, res.Header
 }

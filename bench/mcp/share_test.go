@@ -10,6 +10,7 @@ import (
 	wire "github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -32,9 +33,8 @@ func BenchmarkShare(b *testing.B) {
 			arms := []func(tool string, args any, data json.RawMessage, msg json.RawMessage){
 				func(tool string, args any, _, _ json.RawMessage) { own.call(b, tool, args, 1) },
 				func(tool string, _ any, data, _ json.RawMessage) {
-					if a := box.Call(context.Background(), tool, data, nil); !a.OK {
-						b.Fatalf("%.300s", a.Text)
-					}
+					a := box.Call(context.Background(), tool, data, nil)
+					testbed.Require(b, a.OK, "%.300s", a.Text)
 				},
 				func(_ string, _ any, _, msg json.RawMessage) {
 					replied(b, bare.HandleMessage(context.Background(), msg))
@@ -49,10 +49,7 @@ func BenchmarkShare(b *testing.B) {
 				for arm, call := range arms {
 					i++
 					args := w.args(i)
-					data, err := json.Marshal(args)
-					if err != nil {
-						b.Fatal(err)
-					}
+					data := testbed.Must(json.Marshal(args))(b)
 					msg := message(i, w.tool, args)
 					began := time.Now()
 					call(w.tool, args, data, msg)
@@ -90,7 +87,6 @@ func bareOf(box *toolbox.Toolbox) *server.MCPServer {
 
 // replied encodes a reply, as every transport does.
 func replied(b *testing.B, reply wire.JSONRPCMessage) {
-	if doc, err := json.Marshal(reply); err != nil || !succeeded(doc) {
-		b.Fatalf("%v %.300s", err, doc)
-	}
+	doc, err := json.Marshal(reply)
+	testbed.Require(b, err == nil && succeeded(doc), "%v %.300s", err, doc)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestWordsDecide checks what the agent that reads text does about the errors
@@ -36,15 +37,9 @@ func TestWordsDecide(t *testing.T) {
 		"Error: write a: input/output error":                 ask,
 		"":                                                   again,
 	} {
-		if got := worded.next(reply{Text: text}); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-		if got := guided.next(reply{Text: text}); got != want {
-			t.Errorf("guided, %q: %s, want %s", text, got, want)
-		}
-		if got := blind.next(reply{Text: text}); got != again {
-			t.Errorf("blind, %q: %s", text, got)
-		}
+		testbed.Equal(t, worded.next(reply{Text: text}), want, text)
+		testbed.Equal(t, guided.next(reply{Text: text}), want, text)
+		testbed.Equal(t, blind.next(reply{Text: text}), again, text)
 	}
 }
 
@@ -53,21 +48,13 @@ func TestWordsDecide(t *testing.T) {
 func TestGuidedFollowsEveryDetail(t *testing.T) {
 	want := map[rw.Action]step{rw.ActionRedact: censor, rw.ActionSplit: split, rw.ActionRetryLater: wait, rw.ActionAskUser: ask}
 	for _, d := range rw.Details() {
-		doc, err := json.Marshal(rw.NewError("safe_write", d, "", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := testbed.Must(json.Marshal(rw.NewError("safe_write", d, "", nil)))(t)
 		got, ok := byGuidance(string(doc))
-		if !ok || got == again {
-			t.Errorf("%s: %q", d, got)
-		}
+		testbed.Expect(t, ok && got != again, "%s: %q", d, got)
 		_, _, action, code, _ := d.Describe()
-		if w, known := want[action]; known && got != w {
-			t.Errorf("%s suggests %s, the agent does %s", d, action, got)
-		}
-		if action == rw.ActionAbort && code != rw.CodeInvalid && got != ask {
-			t.Errorf("%s: %s instead of stopping", d, got)
-		}
+		w, known := want[action]
+		testbed.Expect(t, !known || got == w, "%s suggests %s, the agent does %s", d, action, got)
+		testbed.Expect(t, action != rw.ActionAbort || code == rw.CodeInvalid || got == ask, "%s: %s instead of stopping", d, got)
 	}
 	if got, ok := byGuidance(`{"ok":false,"suggested_action":"ask_user","context":{"next_actions":[{"tool":"rw_read","args":{}}]}}`); !ok || got != look {
 		t.Errorf("next_actions are not followed: %s", got)
@@ -102,13 +89,9 @@ func at(who agent, s *script) *run { return &run{ctx: context.Background(), who:
 func TestBlindSendsTheSameAtMostFiveTimes(t *testing.T) {
 	s := &script{answers: []reply{no}}
 	w := at(blind, s)
-	if w.pursue(task{call: call{Verb: write, Path: "a", Text: "b"}}) {
-		t.Fatal("done?")
-	}
+	testbed.Require(t, !w.pursue(task{call: call{Verb: write, Path: "a", Text: "b"}}), "done?")
 	got := w.finish(false, false, false)
-	if len(s.calls) != 5 || got.Calls != 5 || got.Wasted != 4 || got.Tries != 5 || !got.Fault || w.asked {
-		t.Errorf("%d calls, %+v", len(s.calls), got)
-	}
+	testbed.Expect(t, len(s.calls) == 5 && got.Calls == 5 && got.Wasted == 4 && got.Tries == 5 && got.Fault && !w.asked, "%d calls, %+v", len(s.calls), got)
 }
 
 // TestRepetitionThatHelpsIsNotWasted also checks that a call after a lost reply
@@ -118,9 +101,8 @@ func TestRepetitionThatHelpsIsNotWasted(t *testing.T) {
 		s := &script{answers: []reply{first, yes}}
 		w := at(blind, s)
 		done := w.pursue(task{call: call{Verb: write, Path: "a", Text: "b"}})
-		if got := w.finish(done, false, false); !done || got.Wasted != 0 || got.Calls != 2 || got.Tries != 2 || got.modeled() < callTime || got.modeled() >= callTime+waitTime {
-			t.Errorf("%v: %+v", first, got)
-		}
+		got := w.finish(done, false, false)
+		testbed.Expect(t, done && got.Wasted == 0 && got.Calls == 2 && got.Tries == 2 && got.modeled() >= callTime && got.modeled() < callTime+waitTime, "%v: %+v", first, got)
 	}
 }
 
@@ -128,9 +110,8 @@ func TestRepetitionThatHelpsIsNotWasted(t *testing.T) {
 func TestNothingWrongIsNoFault(t *testing.T) {
 	w := at(guided, &script{answers: []reply{yes}})
 	done := w.pursue(task{call: call{Verb: write}})
-	if got := w.finish(done, false, false); !done || got.Fault || got.Tries != 0 || got.Wall != 0 {
-		t.Errorf("%+v", got)
-	}
+	got := w.finish(done, false, false)
+	testbed.Expect(t, done && !got.Fault && got.Tries == 0 && got.Wall == 0, "%+v", got)
 }
 
 // TestSplitSendsEverythingOnce sends in smaller and smaller pieces while the
@@ -141,22 +122,15 @@ func TestSplitSendsEverythingOnce(t *testing.T) {
 	for _, verbs := range []map[verb]bool{{write: true, appendTo: true, read: true}, nil} {
 		s := &script{answers: []reply{big, yes, big, yes}, verbs: verbs}
 		w := at(worded, s)
-		if !w.pursue(task{call: call{Verb: write, Path: "a", Text: text, Key: "k"}}) {
-			t.Fatalf("not done after %d calls", len(s.calls))
-		}
+		testbed.Require(t, w.pursue(task{call: call{Verb: write, Path: "a", Text: text, Key: "k"}}), "not done after %d calls", len(s.calls))
 		var sent strings.Builder
 		for _, c := range s.calls[3:] {
-			if len(c.Text) > 4<<10 {
-				t.Errorf("a piece of %d bytes after the tool said that it is too much", len(c.Text))
-			}
+			testbed.Expect(t, len(c.Text) <= 4<<10, "a piece of %d bytes after the tool said that it is too much", len(c.Text))
 			sent.WriteString(c.Text)
 		}
-		if sent.String() != text {
-			t.Error("the pieces are not the text")
-		}
-		if last := s.calls[len(s.calls)-1]; verbs == nil && (last.Verb != join || last.Path != "a") {
-			t.Errorf("the last call is %v", last.Verb)
-		}
+		testbed.Expect(t, sent.String() == text, "the pieces are not the text")
+		last := s.calls[len(s.calls)-1]
+		testbed.Expect(t, verbs != nil || last.Verb == join && last.Path == "a", "the last call is %v", last.Verb)
 	}
 	s := &script{answers: []reply{big}}
 	if w := at(worded, s); w.pursue(task{call: call{Verb: write, Path: "a", Text: text}}) || !w.asked || len(s.calls) > 6 {
@@ -169,9 +143,7 @@ func TestSplitSendsEverythingOnce(t *testing.T) {
 func TestAskingEndsIt(t *testing.T) {
 	s := &script{answers: []reply{{Text: "Error: open a: permission denied"}}}
 	w := at(worded, s)
-	if w.pursue(task{call: call{Verb: write}}) || !w.asked || len(s.calls) != 1 || w.first != ask {
-		t.Errorf("%d calls, asked %v", len(s.calls), w.asked)
-	}
+	testbed.Expect(t, !w.pursue(task{call: call{Verb: write}}) && w.asked && len(s.calls) == 1 && w.first == ask, "%d calls, asked %v", len(s.calls), w.asked)
 }
 
 // TestLookingMergesInsteadOfOverwriting: the agent reads the current content,
@@ -181,12 +153,9 @@ func TestLookingMergesInsteadOfOverwriting(t *testing.T) {
 	s := &script{answers: []reply{stale, {OK: true, Body: "theirs ", Hash: "h2"}, yes}}
 	w := at(worded, s)
 	c := call{Verb: write, Path: "a", Text: "old mine", Replace: true, Prev: "h1"}
-	if !w.pursue(task{call: c, apply: func(old string) string { return old + "mine" }}) {
-		t.Fatal("not done")
-	}
-	if last := s.calls[2]; last.Text != "theirs mine" || last.Prev != "h2" || !last.Replace {
-		t.Errorf("sent %+v", last)
-	}
+	testbed.Require(t, w.pursue(task{call: c, apply: func(old string) string { return old + "mine" }}), "not done")
+	last := s.calls[2]
+	testbed.Expect(t, last.Text == "theirs mine" && last.Prev == "h2" && last.Replace, "sent %+v", last)
 	s = &script{answers: []reply{stale, {OK: true, Body: "mine"}}}
 	if w = at(worded, s); !w.pursue(task{call: call{Verb: write, Text: "mine"}}) || len(s.calls) != 2 {
 		t.Errorf("the existing content was sent again: %d calls", len(s.calls))

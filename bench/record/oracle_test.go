@@ -15,6 +15,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // vices break what one oracle checks.
@@ -133,18 +134,10 @@ func (f fights) cell(t *testing.T, s scenario, arm string, who agent, trials int
 	if c, ok := f[key]; ok {
 		return c
 	}
-	base, err := scratch(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := testbed.Must(scratch(true))(t)
 	defer os.RemoveAll(base)
-	c, err := measureCell(t.Context(), settings{seed: 3, trials: trials, smoke: true}, &s, filepath.Join(base, "cell"), arm, who)
-	if err != nil {
-		t.Fatalf("%s %s %s: %v", s.id, arm, who, err)
-	}
-	if c.Trials == 0 {
-		t.Fatalf("%s %s: no trials", s.id, arm)
-	}
+	c := testbed.Must(measureCell(t.Context(), settings{seed: 3, trials: trials, smoke: true}, &s, filepath.Join(base, "cell"), arm, who))(t, s.id, arm, who)
+	testbed.Require(t, c.Trials != 0, "%s %s: no trials", s.id, arm)
 	f[key] = c
 	return c
 }

@@ -11,15 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // published reads one of the published pages.
 func published(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(os.ReadFile(filepath.Join("..", "..", "docs", name)))(t)
 	return string(data)
 }
 
@@ -28,29 +27,20 @@ func published(t *testing.T, name string) string {
 // literature as they were published, and show a plot that can be parsed.
 func TestThePublishedPagesAreWhole(t *testing.T) {
 	record, overview := published(t, "benchmark-record.md"), published(t, "benchmark.md")
-	if list := append(missing(record), missingShell(record)...); len(list) > 0 {
-		t.Errorf("the page lacks %v", list)
-	}
+	list := append(missing(record), missingShell(record)...)
+	testbed.Expect(t, len(list) == 0, "the page lacks %v", list)
 	from, to, ok := blockIn(overview)
-	if !ok || !strings.Contains(record, overview[from:to]) {
-		t.Fatal("benchmark.md does not hold the summary of benchmark-record.md")
-	}
+	testbed.Require(t, ok && strings.Contains(record, overview[from:to]), "benchmark.md does not hold the summary of benchmark-record.md")
 	block := overview[from:to]
-	for _, row := range []string{
+	testbed.Contains(t, block,
 		"| literature | naive | 10 s | – | 5 % * | – | 5 % * | 25 % |",
 		"| literature | defensive | 5.5 s | – | 1 % * | – | 15 % * | 12.5 % |",
 		"| literature | their system | 2 s | – | 0.1 % * | – | 65 % * | 3 % |",
 		"](benchmark-record.svg)", "estimates of its authors",
-	} {
-		if !strings.Contains(block, row) {
-			t.Errorf("the summary lacks %q", row)
-		}
-	}
+	)
 	for _, who := range []string{"guided agent", "mean of all agents"} {
 		for _, arm := range []string{"naive", "defensive", "resilientwrite"} {
-			if strings.Count(block, "\n| "+who+" | "+arm+" | ") != 1 {
-				t.Errorf("the summary has no row for %s, %s", who, arm)
-			}
+			testbed.Expect(t, strings.Count(block, "\n| "+who+" | "+arm+" | ") == 1, "the summary has no row for %s, %s", who, arm)
 		}
 	}
 	wellFormed(t, published(t, "benchmark-record.svg"))
@@ -83,9 +73,8 @@ func TestWhatAPageLacksIsNamed(t *testing.T) {
 func TestTheSummaryTakesTheOldOnesPlace(t *testing.T) {
 	block := blockBegin + "\nnew\n" + blockEnd
 	got, err := embed("before\n"+blockBegin+"\nold\n"+blockEnd+"\nafter", block)
-	if want := "before\n" + block + "\nafter"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
-	}
+	want := "before\n" + block + "\nafter"
+	testbed.Expect(t, err == nil && got == want, "%q, %v", got, err)
 	for _, place := range []string{"", blockBegin, blockEnd + blockBegin, blockBegin + blockBegin + blockEnd} {
 		if _, err := embed(place, block); err == nil {
 			t.Errorf("%q has a place?", place)
@@ -103,15 +92,10 @@ func wellFormed(t *testing.T, svg string) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "rect" {
 			bars++
 		}
 	}
-	if want := 4*3*3 + 1 + 3; bars != want {
-		t.Errorf("%d rectangles, want %d", bars, want)
-	}
-
+	testbed.Equal(t, bars, 4*3*3+1+3, "rectangles")
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // smoke runs all scenarios except the power cuts, which have a separate test.
@@ -15,10 +17,7 @@ func smoke(t *testing.T, seed uint64, which string) *results {
 	t.Helper()
 	measured.Clear() // as in a new process
 	began := time.Now()
-	b, err := measureAll(t.Context(), settings{seed: seed, smoke: true, quiet: true, scenario: which})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testbed.Must(measureAll(t.Context(), settings{seed: seed, smoke: true, quiet: true, scenario: which}))(t)
 	t.Logf("a smoke run took %v", time.Since(began))
 	return b
 }
@@ -39,26 +38,18 @@ func TestSameSeedSameFigures(t *testing.T) {
 				c.Calls, c.Tries = 0, 0
 			}
 			doc, err := json.Marshal(c) // everything but the times
-			if err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, err)
 			list = append(list, string(doc))
 		}
 		return list
 	}
 	one, two := steady(first), steady(second)
-	if len(one) != 8*3*3 || len(one) != len(two) {
-		t.Fatalf("%d and %d steady cells", len(one), len(two))
-	}
+	testbed.Require(t, len(one) == 8*3*3 && len(one) == len(two), "%d and %d steady cells", len(one), len(two))
 	for i := range one {
-		if one[i] != two[i] {
-			t.Errorf("one seed, two results:\n%s\n%s", one[i], two[i])
-		}
+		testbed.Expect(t, one[i] == two[i], "one seed, two results:\n%s\n%s", one[i], two[i])
 	}
 	a, b := dice(7, "C2", 0).Uint64(), dice(8, "C2", 0).Uint64()
-	if a == b {
-		t.Error("another seed, the same faults")
-	}
+	testbed.Expect(t, a != b, "another seed, the same faults")
 	documented(t, first)
 }
 
@@ -68,35 +59,23 @@ func documented(t *testing.T, b *results) {
 	counts := `[{"arm":"naive","trials":9,"faults":8,"right":2,"lost":6,"broken":5,"calls":12,"tries":10,"answered":5,"answer_lost":4,"torn":1,"left_over":0,"points":4},
 		{"arm":"defensive","trials":9,"calls":9},{"arm":"resilientwrite","trials":9,"faults":4,"right":4,"calls":13}]`
 	crash := machineCrash
-	cells, err := machineCells(&crash, []byte(counts))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c := cells[0]; c.Lost != 6 || c.Right != 2 || c.Counts["unanswered"] != 4 || c.Counts["torn"] != 1 || c.Agent != anyAgent || c.Scenario != "C10" {
-		t.Errorf("counts were read as %+v", *c)
-	}
+	cells := testbed.Must(machineCells(&crash, []byte(counts)))(t)
+	c := cells[0]
+	testbed.Expect(t, c.Lost == 6 && c.Right == 2 && c.Counts["unanswered"] == 4 && c.Counts["torn"] == 1 && c.Agent == anyAgent && c.Scenario == "C10", "counts were read as %+v", *c)
 	b.cells, b.done = append(b.cells, cells...), append(b.done, crash)
 	page := b.markdown()
 	for _, s := range b.done {
-		if !strings.Contains(page, "### "+s.id+" ") {
-			t.Errorf("the page does not name %s", s.id)
-		}
-		if rows := len(b.one(&s).rows); rows != 9 && (s.id != "C10" || rows != 3) {
-			t.Errorf("%s has %d rows", s.id, rows)
-		}
+		testbed.Expect(t, strings.Contains(page, "### "+s.id+" "), "the page does not name %s", s.id)
+		rows := len(b.one(&s).rows)
+		testbed.Expect(t, rows == 9 || s.id == "C10" && rows == 3, "%s has %d rows", s.id, rows)
 	}
-	if list := missing(page); len(list) > 0 {
-		t.Errorf("the page lacks %v", list)
-	}
+	list := missing(page)
+	testbed.Expect(t, len(list) == 0, "the page lacks %v", list)
 	for _, word := range []string{"NaN", "Inf", "%!", "estimates of its authors", "2604.10842"} {
-		if strings.Contains(page+b.plot(), word) != !slices.Contains([]string{"NaN", "Inf", "%!"}, word) {
-			t.Errorf("page and plot and %q", word)
-		}
+		testbed.Expect(t, strings.Contains(page+b.plot(), word) == !slices.Contains([]string{"NaN", "Inf", "%!"}, word), "page and plot and %q", word)
 	}
 	for _, line := range strings.Split(page, "\n") {
-		if strings.HasPrefix(line, "|") && !strings.HasSuffix(line, "|") {
-			t.Errorf("a row without an end: %s", line)
-		}
+		testbed.Expect(t, !strings.HasPrefix(line, "|") || strings.HasSuffix(line, "|"), "a row without an end: %s", line)
 	}
 	wellFormed(t, b.plot())
 }
@@ -111,9 +90,8 @@ func TestTiesAreReported(t *testing.T) {
 	for _, row := range b.equals().rows {
 		titles = append(titles, row[2])
 	}
-	if want := []string{"self-correction", "recovery with 0.4 s a call", "data loss", "wasted calls"}; !slices.Equal(titles, want) {
-		t.Errorf("titles: %v", titles)
-	}
+	want := []string{"self-correction", "recovery with 0.4 s a call", "data loss", "wasted calls"}
+	testbed.Expect(t, slices.Equal(titles, want), "titles: %v", titles)
 }
 
 // TestScenariosAreDescribed: each scenario has what the page needs, and a smoke
@@ -121,18 +99,14 @@ func TestTiesAreReported(t *testing.T) {
 func TestScenariosAreDescribed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range scenarios() {
-		if seen[s.id] || s.name == "" || s.fault == "" || s.oracle == "" || s.trials < 1 || s.smoke < 1 || (s.run == nil) == (s.whole == nil) {
-			t.Errorf("%+v", s)
-		}
+		testbed.Expect(t, !seen[s.id] && s.name != "" && s.fault != "" && s.oracle != "" && s.trials >= 1 && s.smoke >= 1 && (s.run == nil) != (s.whole == nil), "%+v", s)
 		seen[s.id] = true
 		if s.level != "full" { // the defensive arm flushes everywhere: nothing is compared with less
 			t.Errorf("%s: level %q", s.id, s.level)
 		}
 	}
 	for _, id := range []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10"} {
-		if !seen[id] {
-			t.Errorf("%s is missing", id)
-		}
+		testbed.Expect(t, seen[id], "%s is missing", id)
 	}
 	if _, err := chosen(settings{scenario: "C1, c3R"}); err != nil {
 		t.Error(err)
@@ -141,9 +115,7 @@ func TestScenariosAreDescribed(t *testing.T) {
 		t.Error("C11 exists?")
 	}
 	for _, tr := range slices.Concat(troubles, mistakes) {
-		if len(tr.helps) == 0 || len(tr.actions) == 0 || tr.errno != 0 && len(tr.calls) == 0 {
-			t.Errorf("%s is not described", tr.name)
-		}
+		testbed.Expect(t, len(tr.helps) != 0 && len(tr.actions) != 0 && (tr.errno == 0 || len(tr.calls) != 0), "%s is not described", tr.name)
 	}
 }
 
@@ -153,17 +125,13 @@ func TestCorpusIsWhatItSays(t *testing.T) {
 	values := map[string]bool{}
 	for n := range 10 * len(families) {
 		s, again := makeSecret(dice(1, "corpus", n), n), makeSecret(dice(1, "corpus", n), n)
-		if s != again || values[s.value] || len(s.value) < 16 || !strings.Contains(s.line, s.value) {
-			t.Errorf("%s: a line of %d bytes, a value of %d", s.family, len(s.line), len(s.value))
-		}
+		testbed.Expect(t, s == again && !values[s.value] && len(s.value) >= 16 && strings.Contains(s.line, s.value), "%s: a line of %d bytes, a value of %d", s.family, len(s.line), len(s.value))
 		values[s.value] = true
 	}
 	for n := range 10 * len(harmless) {
 		line := harmless[n%len(harmless)](dice(2, "corpus", n))
 		for v := range values {
-			if strings.Contains(line, v) {
-				t.Errorf("harmless line %d holds a credential", n)
-			}
+			testbed.Expect(t, !strings.Contains(line, v), "harmless line %d holds a credential", n)
 		}
 	}
 }
@@ -173,13 +141,10 @@ func TestCorpusIsWhatItSays(t *testing.T) {
 func TestOrdersSurviveThePipe(t *testing.T) {
 	p, _ := child(t, "naive")
 	for _, text := range []string{"", "\n", "a\nb\n", "\x00\xff\n\"", strings.Repeat("long\n", 500_000)} {
-		if rep := p.Call(t.Context(), call{Verb: write, Path: "a.txt", Text: text}); !rep.OK {
-			t.Fatal(rep.Text)
-		}
+		rep := p.Call(t.Context(), call{Verb: write, Path: "a.txt", Text: text})
+		testbed.Require(t, rep.OK, "%v", rep.Text)
 		got := (&ring{dir: p.dir}).is("a.txt", text)
-		if !got {
-			t.Errorf("a text of %d bytes did not arrive", len(text))
-		}
+		testbed.Expect(t, got, "a text of %d bytes did not arrive", len(text))
 	}
 	raw := `{"path": "a.txt", "content": `
 	doc, err := json.Marshal(order{Call: call{Raw: raw}})
@@ -187,7 +152,5 @@ func TestOrdersSurviveThePipe(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(doc, &back)
 	}
-	if err != nil || back.Call.Raw != raw {
-		t.Errorf("arguments that are no JSON arrive as %q, %v", back.Call.Raw, err)
-	}
+	testbed.Expect(t, err == nil && back.Call.Raw == raw, "arguments that are no JSON arrive as %q, %v", back.Call.Raw, err)
 }

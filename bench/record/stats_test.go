@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestWilsonAgainstPublishedValues checks the examples of Newcombe (1998),
@@ -19,20 +21,15 @@ func TestWilsonAgainstPublishedValues(t *testing.T) {
 		{29, 29, 0.8830, 1}, {5, 10, 0.2366, 0.7634}, {0, 0, 0, 1},
 	} {
 		low, high := wilson(c.hits, c.n)
-		if math.Abs(low-c.low) > 0.00006 || math.Abs(high-c.high) > 0.00006 {
-			t.Errorf("%d of %d: %.4f to %.4f, want %.4f to %.4f", c.hits, c.n, low, high, c.low, c.high)
-		}
+		testbed.Expect(t, math.Abs(low-c.low) <= 0.00006 && math.Abs(high-c.high) <= 0.00006, "%d of %d: %.4f to %.4f, want %.4f to %.4f", c.hits, c.n, low, high, c.low, c.high)
 	}
 	for n := 1; n <= 60; n++ {
 		for hits := 0; hits <= n; hits++ {
 			low, high := wilson(hits, n)
-			if p := share(hits, n); low > p+1e-12 || high < p-1e-12 || low < 0 || high > 1 {
-				t.Fatalf("%d of %d: %v to %v", hits, n, low, high)
-			}
+			p := share(hits, n)
+			testbed.Require(t, low <= p+1e-12 && high >= p-1e-12 && low >= 0 && high <= 1, "%d of %d: %v to %v", hits, n, low, high)
 			otherLow, otherHigh := wilson(n-hits, n)
-			if math.Abs(low-(1-otherHigh)) > 1e-12 || math.Abs(high-(1-otherLow)) > 1e-12 {
-				t.Fatalf("%d of %d is no mirror of the others", hits, n)
-			}
+			testbed.Require(t, math.Abs(low-(1-otherHigh)) <= 1e-12 && math.Abs(high-(1-otherLow)) <= 1e-12, "%d of %d is no mirror of the others", hits, n)
 		}
 	}
 }
@@ -42,15 +39,11 @@ func TestMedian(t *testing.T) {
 		list []time.Duration
 		want time.Duration
 	}{{nil, 0}, {[]time.Duration{7}, 7}, {[]time.Duration{9, 1, 5}, 5}, {[]time.Duration{8, 2, 4, 6}, 5}} {
-		if got := median(c.list); got != c.want {
-			t.Errorf("%v: %d, want %d", c.list, got, c.want)
-		}
+		testbed.Equal(t, median(c.list), c.want, c.list)
 	}
 	list := []time.Duration{3, 1, 2}
 	median(list)
-	if list[0] != 3 {
-		t.Error("the list was sorted under its owner")
-	}
+	testbed.Expect(t, list[0] == 3, "the list was sorted under its owner")
 }
 
 // TestCellCounts checks what counts as a fault, and which times count.
@@ -60,12 +53,8 @@ func TestCellCounts(t *testing.T) {
 	c.add(trial{Fault: true, Right: true, Calls: 3, Wasted: 1, Tries: 2, Waits: 1, Wall: 10 * time.Millisecond, Counts: map[string]int{"x": 2}})
 	c.add(trial{Fault: true, Lost: true, Broken: true, Calls: 5, Wasted: 4, Tries: 5, Wall: time.Hour, Counts: map[string]int{"x": 1}})
 	c.add(trial{Right: true, Calls: 1}) // right, but not a recovery
-	if c.Trials != 4 || c.Faults != 2 || c.Right != 1 || c.Lost != 1 || c.Broken != 1 || c.Calls != 10 || c.Wasted != 5 || c.Tries != 7 || c.Counts["x"] != 3 {
-		t.Errorf("%+v", *c)
-	}
-	if len(c.wall) != 1 || c.modeled[0] != 10*time.Millisecond+callTime+waitTime {
-		t.Errorf("times %v %v", c.wall, c.modeled)
-	}
+	testbed.Expect(t, c.Trials == 4 && c.Faults == 2 && c.Right == 1 && c.Lost == 1 && c.Broken == 1 && c.Calls == 10 && c.Wasted == 5 && c.Tries == 7 && c.Counts["x"] == 3, "%+v", *c)
+	testbed.Expect(t, len(c.wall) == 1 && c.modeled[0] == 10*time.Millisecond+callTime+waitTime, "times %v %v", c.wall, c.modeled)
 }
 
 // TestTotalsWeighCellsAlike: a cell of a thousand trials weighs no more than
@@ -76,19 +65,13 @@ func TestTotalsWeighCellsAlike(t *testing.T) {
 		{Trials: 10, Faults: 10, Lost: 10, Broken: 5, Calls: 10, Wasted: 5},
 		{Trials: 10, NoLoss: true, Broken: 10, Calls: 10},
 	}, func(c *cell) bool { return c.Trials == 10 })
-	if total.Loss != 0.5 || total.LostTrials != 10 || total.LossAsked != 1010 || total.Broken != 0.25 || total.Right != 0.5 || math.Abs(total.Wasted-0.5/3) > 1e-12 {
-		t.Errorf("%+v", total)
-	}
-	if total.Wall != time.Second || total.Modeled != 2*time.Second || total.Hopeless != 1 || total.Shared != 0 {
-		t.Errorf("%+v", total)
-	}
+	testbed.Expect(t, total.Loss == 0.5 && total.LostTrials == 10 && total.LossAsked == 1010 && total.Broken == 0.25 && total.Right == 0.5 && math.Abs(total.Wasted-0.5/3) <= 1e-12, "%+v", total)
+	testbed.Expect(t, total.Wall == time.Second && total.Modeled == 2*time.Second && total.Hopeless == 1 && total.Shared == 0, "%+v", total)
 	// A scenario with one cell for all agents counts as much as one with three.
 	total = sum([]*cell{
 		{Scenario: "a", Trials: 10, Lost: 10}, {Scenario: "b", Trials: 10}, {Scenario: "b", Trials: 10, Lost: 3}, {Scenario: "b", Trials: 10, Lost: 3},
 	}, func(*cell) bool { return true })
-	if math.Abs(total.Loss-0.6) > 1e-12 {
-		t.Errorf("a loss of %v, want 0.6", total.Loss)
-	}
+	testbed.Expect(t, math.Abs(total.Loss-0.6) <= 1e-12, "a loss of %v, want 0.6", total.Loss)
 }
 
 // TestTheIntervalOfTotalsAgainstPublishedValues: the difference of 56 of 70 and
@@ -98,13 +81,10 @@ func TestTotalsWeighCellsAlike(t *testing.T) {
 func TestTheIntervalOfTotalsAgainstPublishedValues(t *testing.T) {
 	one, two := &cell{Scenario: "a", Trials: 70, Lost: 56}, &cell{Scenario: "b", Trials: 80, Lost: 32}
 	low, high := lossInterval([]*cell{one, two})
-	if math.Abs(low-(1+0.0524)/2) > 0.00006 || math.Abs(high-(1+0.3339)/2) > 0.00006 {
-		t.Errorf("%.4f to %.4f", low, high)
-	}
+	testbed.Expect(t, math.Abs(low-(1+0.0524)/2) <= 0.00006 && math.Abs(high-(1+0.3339)/2) <= 0.00006, "%.4f to %.4f", low, high)
 	low, high = lossInterval([]*cell{one, one, one})
-	if l, h := wilson(56, 70); math.Abs(low-l) > 1e-12 || math.Abs(high-h) > 1e-12 {
-		t.Errorf("one cell three times: %.4f to %.4f", low, high)
-	}
+	l, h := wilson(56, 70)
+	testbed.Expect(t, math.Abs(low-l) <= 1e-12 && math.Abs(high-h) <= 1e-12, "one cell three times: %.4f to %.4f", low, high)
 	if low, high = lossInterval(nil); low != 0 || high != 1 {
 		t.Errorf("of nothing: %v to %v", low, high)
 	}
@@ -113,9 +93,7 @@ func TestTheIntervalOfTotalsAgainstPublishedValues(t *testing.T) {
 func TestQuantile(t *testing.T) {
 	list := []time.Duration{40, 10, 30, 20, 50}
 	for q, want := range map[float64]time.Duration{0: 10, 0.25: 20, 0.5: 30, 0.625: 35, 0.75: 40, 1: 50} {
-		if got := quantile(list, q); got != want {
-			t.Errorf("at %v: %d, want %d", q, got, want)
-		}
+		testbed.Equal(t, quantile(list, q), want, q)
 	}
 }
 
@@ -127,20 +105,14 @@ func TestDiceAreTheSameForAllArms(t *testing.T) {
 		for seed := range uint64(3) {
 			for n := range 50 {
 				v := dice(seed, scenario, n).Uint64()
-				if v != dice(seed, scenario, n).Uint64() {
-					t.Fatal("not the same twice")
-				}
-				if other, ok := seen[v]; ok {
-					t.Fatalf("%s %d %d is also %s", scenario, seed, n, other)
-				}
+				testbed.Require(t, v == dice(seed, scenario, n).Uint64(), "not the same twice")
+				other, ok := seen[v]
+				testbed.Require(t, !ok, "%s %d %d is also %s", scenario, seed, n, other)
 				seen[v] = scenario
 			}
 		}
 	}
-	if a, b := prose(dice(1, "a", 1), 5000), prose(dice(1, "a", 2), 5000); a == b || len(a) != 5000 || a[:30] == b[:30] {
-		t.Error("two drafts look alike")
-	}
-	if len(prose(dice(1, "a", 3), 3<<20)) != 3<<20 {
-		t.Error("a long draft has another length")
-	}
+	a, b := prose(dice(1, "a", 1), 5000), prose(dice(1, "a", 2), 5000)
+	testbed.Expect(t, a != b && len(a) == 5000 && a[:30] != b[:30], "two drafts look alike")
+	testbed.Expect(t, len(prose(dice(1, "a", 3), 3<<20)) == 3<<20, "a long draft has another length")
 }

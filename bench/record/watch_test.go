@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestMain(m *testing.M) {
@@ -27,16 +29,11 @@ func TestMain(m *testing.M) {
 // child starts an arm in a process whose system calls are watched.
 func child(t *testing.T, arm string) (*proc, *watcher) {
 	t.Helper()
-	p, err := startProc(arm, t.TempDir(), "full")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testbed.Must(startProc(arm, t.TempDir(), "full"))(t)
 	t.Cleanup(p.kill)
 	w, err := p.watched()
 	if err != nil {
-		if os.Getenv("RW_CI") == "1" {
-			t.Fatal(err)
-		}
+		testbed.Require(t, os.Getenv("RW_CI") != "1", "%v", err)
 		t.Skip("the kernel does not let a process be watched: ", err)
 	}
 	return p, w
@@ -48,21 +45,16 @@ func TestKillsInFrontOfTheCallThatIsAsked(t *testing.T) {
 	for at, want := range []string{"old", "", "new"} {
 		p, w := child(t, "naive")
 		name := filepath.Join(p.dir, "a.txt")
-		if err := os.WriteFile(name, []byte("old"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.WriteFile(name, []byte("old"), 0o644))
 		p.doomed = true
 		w.observe(at)
 		rep := p.Call(t.Context(), call{Verb: write, Path: "a.txt", Text: "new"})
-		if rep.Gone != (at < 2) || p.dead != (at < 2) {
-			t.Fatalf("killed in front of call %d: gone %v, dead %v", at, rep.Gone, p.dead)
-		}
+		testbed.Require(t, rep.Gone == (at < 2) && p.dead == (at < 2), "killed in front of call %d: gone %v, dead %v", at, rep.Gone, p.dead)
 		if got, err := os.ReadFile(name); err != nil || string(got) != want {
 			t.Errorf("killed in front of call %d: %q, want %q (%v)", at, got, want, err)
 		}
-		if count, _ := w.rest(); at == 2 && count != 2 {
-			t.Errorf("%d calls", count)
-		}
+		count, _ := w.rest()
+		testbed.Expect(t, at != 2 || count == 2, "%d calls", count)
 	}
 }
 
@@ -73,27 +65,20 @@ func TestErrorsTakeThePlaceOfCalls(t *testing.T) {
 		c := call{Verb: write, Path: "a.txt", Text: "text", Replace: true}
 		w.refuse(writing, unix.ENOSPC)
 		rep := p.Call(t.Context(), c)
-		if rep.OK || !strings.Contains(rep.Text, "no space") && !strings.Contains(rep.Text, "disk_full") {
-			t.Errorf("%s: %s", arm, rep.Text)
-		}
-		if _, hits := w.rest(); hits == 0 {
-			t.Errorf("%s: no call was refused", arm)
-		}
+		testbed.Expect(t, !rep.OK && (strings.Contains(rep.Text, "no space") || strings.Contains(rep.Text, "disk_full")), "%s: %s", arm, rep.Text)
+		_, hits := w.rest()
+		testbed.Expect(t, hits != 0, "%s: no call was refused", arm)
 		if rep := p.Call(t.Context(), c); !rep.OK {
 			t.Errorf("%s, after it: %s", arm, rep.Text)
 		}
-		if p.err != nil {
-			t.Error(p.err)
-		}
+		testbed.Expect(t, p.err == nil, "%v", p.err)
 	}
 }
 
 // TestTheLimitIsThatOfTheChild: the kernel cuts a write at that byte.
 func TestTheLimitIsThatOfTheChild(t *testing.T) {
 	p, _ := child(t, "naive")
-	if err := p.limit(1000); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, p.limit(1000))
 	text := strings.Repeat("x", 5000)
 	if rep := p.Call(t.Context(), call{Verb: write, Path: "a.txt", Text: text}); rep.OK || !strings.Contains(rep.Text, "too large") {
 		t.Errorf("%+v", rep)
@@ -101,9 +86,7 @@ func TestTheLimitIsThatOfTheChild(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(p.dir, "a.txt")); err != nil || len(got) != 1000 {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if err := p.limit(0); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, p.limit(0))
 	if rep := p.Call(t.Context(), call{Verb: write, Path: "a.txt", Text: text}); !rep.OK {
 		t.Error(rep.Text)
 	}
@@ -114,7 +97,6 @@ func TestTheLimitIsThatOfTheChild(t *testing.T) {
 func TestAnUnexpectedDeathIsAnError(t *testing.T) {
 	p, _ := child(t, "naive")
 	p.cmd.Process.Kill()
-	if rep := p.Call(t.Context(), call{Verb: read, Path: "a.txt"}); !rep.Gone || p.err == nil {
-		t.Errorf("%+v, %v", rep, p.err)
-	}
+	rep := p.Call(t.Context(), call{Verb: read, Path: "a.txt"})
+	testbed.Expect(t, rep.Gone && p.err != nil, "%+v, %v", rep, p.err)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // plant adds the worse arms, here and in the child processes.
@@ -46,39 +47,24 @@ func plant() {
 func TestACommitIsBrokenOffAnywhere(t *testing.T) {
 	child(t, "naive")
 	for arm, want := range map[string]bool{"resilientwrite": false, "resilient-unrecovered": true} {
-		base, err := scratch(true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base := testbed.Must(scratch(true))(t)
 		defer os.RemoveAll(base)
 		s := sessionLoss
 		r := &ring{ctx: t.Context(), seed: 5, s: &s, arm: arm, who: guided, base: base, small: true}
-		if err := r.renew(); err != nil {
-			t.Fatal(err)
-		}
-		pace, err := r.paces()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := startProc(arm, r.dir, s.level)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, r.renew())
+		pace := testbed.Must(r.paces())(t)
+		p := testbed.Must(startProc(arm, r.dir, s.level))(t)
 		defer p.kill()
 		broken, kills, points := 0, 0, pace.change[members]
 		// A set of slots that is created in between takes two calls for each of 64.
 		points += 2 * 64
 		for at := 0; at < points; at += members - 3 { // the renames are consecutive, so one is hit
 			got, err := r.changeDies(p, at, fate{members, at})
-			if err != nil || got.Lost || !got.Right {
-				t.Fatalf("%s, killed in front of call %d: %+v, %v", arm, at, got, err)
-			}
+			testbed.Require(t, err == nil && !got.Lost && got.Right, "%s, killed in front of call %d: %+v, %v", arm, at, got, err)
 			broken, kills = broken+btoi(got.Broken), kills+1
 		}
 		t.Logf("%s: broken after %d of %d kills, of %d calls", arm, broken, kills, points)
-		if kills < members || (broken > 0) != want {
-			t.Errorf("%s: broken after %d of %d kills", arm, broken, kills)
-		}
+		testbed.Expect(t, kills >= members && (broken > 0) == want, "%s: broken after %d of %d kills", arm, broken, kills)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/bench/internal/page"
 	"github.com/resilientwrite/resilientwrite/bench/scan/internal/texts"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestArmsFindAToken checks that what is measured is a scan: each arm finds one
@@ -22,12 +23,8 @@ func TestArmsFindAToken(t *testing.T) {
 			with := append(bytes.Clone(text), "\nkey: "+texts.Token()+"\n"...)
 			_, before, err1 := a.scan(text)
 			_, after, err2 := a.scan(with)
-			if err1 != nil || err2 != nil || after <= before {
-				t.Errorf("%s in %s: %d found without the token, %d with it (%v, %v)", a.name, c.Name, before, after, err1, err2)
-			}
-			if c.Clean && a.name == "resilientwrite" && before > 0 && c.Name != "base64 in 76 columns" {
-				t.Errorf("ours in %s: %d found in clean text", c.Name, before)
-			}
+			testbed.Expect(t, err1 == nil && err2 == nil && after > before, "%s in %s: %d found without the token, %d with it (%v, %v)", a.name, c.Name, before, after, err1, err2)
+			testbed.Expect(t, !c.Clean || a.name != "resilientwrite" || before <= 0 || c.Name == "base64 in 76 columns", "ours in %s: %d found in clean text", c.Name, before)
 		}
 	}
 }
@@ -37,12 +34,9 @@ func TestArmsFindAToken(t *testing.T) {
 func TestTextsAreOrdinary(t *testing.T) {
 	for _, c := range texts.Classes {
 		text := c.Text(100 << 10)
-		if len(text) != 100<<10 || !bytes.Equal(text, c.Text(100<<10)) {
-			t.Errorf("%s: %d bytes, or another text the second time", c.Name, len(text))
-		}
-		if at := bytes.Index(text[1000:], text[:200]); at >= 0 {
-			t.Errorf("%s repeats itself after %d bytes", c.Name, 1000+at)
-		}
+		testbed.Expect(t, len(text) == 100<<10 && bytes.Equal(text, c.Text(100<<10)), "%s: %d bytes, or another text the second time", c.Name, len(text))
+		at := bytes.Index(text[1000:], text[:200])
+		testbed.Expect(t, at < 0, "%s repeats itself after %d bytes", c.Name, 1000+at)
 	}
 }
 
@@ -50,25 +44,17 @@ func TestRecipes(t *testing.T) {
 	seen := map[string]string{}
 	for _, h := range texts.Hostile {
 		text := h.Text(4 << 10)
-		if len(text) != 4<<10 || !bytes.Equal(text, h.Text(4<<10)) {
-			t.Errorf("%s: %d bytes, or another text the second time", h.Name, len(text))
-		}
-		if other := seen[string(text)]; other != "" {
-			t.Errorf("%s is %s", h.Name, other)
-		}
+		testbed.Expect(t, len(text) == 4<<10 && bytes.Equal(text, h.Text(4<<10)), "%s: %d bytes, or another text the second time", h.Name, len(text))
+		testbed.Equal(t, seen[string(text)], "", h.Name)
 		seen[string(text)] = h.Name
 	}
 	for _, w := range texts.Wraps {
 		r := texts.Recipe{Unit: []string{"key={an 12}\n"}, Wrap: []string{w}}
 		text := r.Text(1 << 10)
-		if len(text) != 1<<10 || bytes.Contains(text, []byte("key=")) && w != "json" {
-			t.Errorf("%s does not wrap: %q", w, text[:32])
-		}
+		testbed.Expect(t, len(text) == 1<<10 && (!bytes.Contains(text, []byte("key=")) || w == "json"), "%s does not wrap: %q", w, text[:32])
 	}
 	for unit, want := range map[string]string{"": "    ", "{": "{{{{", "{an": "{an{", "{an x}": "{an ", "{num 0}": "    ", "}{": "}{}{"} {
-		if got := string((texts.Recipe{Unit: []string{unit}}).Text(4)); got != want {
-			t.Errorf("%q gives %q, want %q", unit, got, want)
-		}
+		testbed.Equal(t, string((texts.Recipe{Unit: []string{unit}}).Text(4)), want, unit)
 	}
 }
 
@@ -76,19 +62,8 @@ func TestRecipes(t *testing.T) {
 // packages have the same names and find the word "secret".
 func TestChild(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range standIn {
-		name = filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	a, err := trufflehog(pinned + "\nreplace github.com/trufflesecurity/trufflehog/v3 => " + dir + "\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.Plant(t, dir, 0o600, standIn)
+	a := testbed.Must(trufflehog(pinned + "\nreplace github.com/trufflesecurity/trufflehog/v3 => " + dir + "\n"))(t)
 	defer a.stop()
 	for text, want := range map[string]int{"": 0, "nothing": 0, "a secret, and a secret": 2, strings.Repeat("x", 35<<10) + "secret": 1} {
 		if cpu, found, err := a.scan([]byte(text)); err != nil || found != want || cpu < 0 {
@@ -103,18 +78,12 @@ func TestWithoutTrufflehog(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOMODCACHE", t.TempDir())
 	_, err := trufflehog(pinned)
-	if err == nil {
-		t.Fatal("built from nothing")
-	}
+	testbed.Require(t, err != nil, "built from nothing")
 	arms, _ := start(false)
 	page, err := report(arms, err.Error(), []int{1 << 10, 2 << 10}, 1)
-	if err != nil || !strings.Contains(page, "trufflehog is not in this run") || !strings.Contains(page, "cannot be built here") {
-		t.Errorf("%v\n%s", err, page)
-	}
+	testbed.Expect(t, err == nil && strings.Contains(page, "trufflehog is not in this run") && strings.Contains(page, "cannot be built here"), "%v\n%s", err, page)
 	for _, c := range texts.Classes {
-		if !strings.Contains(page, "| "+c.Name+" | 1 KiB |") {
-			t.Errorf("no row of %s", c.Name)
-		}
+		testbed.Expect(t, strings.Contains(page, "| "+c.Name+" | 1 KiB |"), "no row of %s", c.Name)
 	}
 }
 
@@ -126,9 +95,7 @@ func TestGoals(t *testing.T) {
 	rows := []row{one("source", true, 600, 1), one("prose", true, 400, 3), one("hostile", false, 30, 900), one(texts.Slowest.Name, false, 25, 900)}
 	page := goals(rows, 1<<10, 30)
 	for _, want := range []string{"source, 500 MB/s: 600: **met**", "prose, 500 MB/s: 400: **missed**", "20 MB/s: 30.0: **met**", "clean one (400): 30.0: **missed**", "3 at most: **missed**", "hostile, four times trufflehog: 5.0 times: **met**", "\n- " + texts.Slowest.Name + ": 5.0 times trufflehog, which has no goal.\n"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q in\n%s", want, page)
-		}
+		testbed.Expect(t, strings.Contains(page, want), "no %q in\n%s", want, page)
 	}
 	rows[0].rates = rows[0].rates[:2]
 	if page := goals(rows[:1], 1<<10, 10); !strings.Contains(page, "not measured in this run") || !strings.Contains(page, "20 MB/s: 10.0: **missed**") {
@@ -138,26 +105,16 @@ func TestGoals(t *testing.T) {
 
 func TestPut(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(name, []byte("before\n"+begin+"\nold\n"+end+"\nafter\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := page.Replace(name, begin, end, "new"); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := os.ReadFile(name); string(got) != "before\n"+begin+"\n\nnew\n"+end+"\nafter\n" {
-		t.Errorf("%s", got)
-	}
+	testbed.NoErr(t, os.WriteFile(name, []byte("before\n"+begin+"\nold\n"+end+"\nafter\n"), 0o600))
+	testbed.NoErr(t, page.Replace(name, begin, end, "new"))
+	testbed.Holds(t, name, "before\n"+begin+"\n\nnew\n"+end+"\nafter\n")
 	os.WriteFile(name, []byte("no marks"), 0o600)
-	if page.Replace(name, begin, end, "new") == nil {
-		t.Error("written into a page without a place")
-	}
+	testbed.Expect(t, page.Replace(name, begin, end, "new") != nil, "written into a page without a place")
 }
 
 func TestRates(t *testing.T) {
 	for want, r := range map[string]rates{"–": nil, "0.50": {0.5}, "10.0 ± 50 %": {10, 5, 11}, "200 ± 10 %": {200, 220, 180, 200}} {
-		if got := r.cell(); got != want {
-			t.Errorf("%v is %q, want %q", r, got, want)
-		}
+		testbed.Equal(t, r.cell(), want, r)
 	}
 }
 

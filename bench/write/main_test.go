@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestNothingIsLeft: however a run ends, its mounts and its files are gone.
@@ -31,15 +33,11 @@ func TestNothingIsLeft(t *testing.T) {
 			cmd := exec.Command(program, "-image", "64", "-only", "1 KiB × 1", "-rounds", "1", "-time", "1ms")
 			cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 			out, in, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, err)
 			defer out.Close()
 			var errs bytes.Buffer
 			cmd.Stdout, cmd.Stderr = in, &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, cmd.Start())
 			in.Close()
 			lines := bufio.NewReader(out)
 			if _, err := lines.ReadString('\n'); err != nil {
@@ -49,9 +47,7 @@ func TestNothingIsLeft(t *testing.T) {
 			lines.WriteTo(new(bytes.Buffer))
 			cmd.Wait()
 			mounts, err := os.ReadFile("/proc/self/mountinfo")
-			if err != nil || bytes.Contains(mounts, []byte(dir)) {
-				t.Errorf("%v, mounted:\n%s", err, mounts)
-			}
+			testbed.Expect(t, err == nil && !bytes.Contains(mounts, []byte(dir)), "%v, mounted:\n%s", err, mounts)
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("left: %v %v", left, err)
 			}

@@ -6,15 +6,13 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/bench/scan/internal/texts"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestSearch checks that the search finds the most expensive text, here the one
 // with most of one word, and removes the parts that do not make it so.
 func TestSearch(t *testing.T) {
-	s, err := scan.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(scan.New(nil))(t)
 	for name, run := range works {
 		run(s, []byte(name+": "+texts.Token()+"\n")) // each operation runs
 	}
@@ -35,17 +33,11 @@ func TestSearch(t *testing.T) {
 		h.try(h.mutated(h.best[h.rng.IntN(len(h.best))].recipe), func(find) { records++ })
 	}
 	best := h.finish()
-	if records == 0 || len(h.best) != population || best[0].cost < 0.9 {
-		t.Fatalf("%d records, %d kept, the best costs %v", records, len(h.best), best[0].cost)
-	}
+	testbed.Require(t, records != 0 && len(h.best) == population && best[0].cost >= 0.9, "%d records, %d kept, the best costs %v", records, len(h.best), best[0].cost)
 	for _, w := range best[0].recipe.Unit {
-		if w != "@" {
-			t.Errorf("%q is left in %v", w, best[0])
-		}
+		testbed.Expect(t, w == "@", "%q is left in %v", w, best[0])
 	}
 	for i := range h.best[1:] {
-		if h.best[i].cost < h.best[i+1].cost {
-			t.Errorf("%d is out of order", i)
-		}
+		testbed.Expect(t, h.best[i].cost >= h.best[i+1].cost, "%d is out of order", i)
 	}
 }
