@@ -386,7 +386,7 @@ func (s shell) into(out io.Writer, args ...string) (code rw.Code, errs string) {
 
 var everyKindOfReply = []string{
 	"read a.txt", "check", "history a.txt", "diff a.txt", "journal tail", "journal since", "journal follow --after 0", "describe",
-	"analytics", "chunk list", "scratch list", "draft list", "version", "--version", "help", "help write", "write --help", "completion bash", "recover",
+	"analytics", "changes", "changes --patch", "blame --format agent-trace a.txt", "chunk list", "scratch list", "draft list", "version", "--version", "help", "help write", "write --help", "completion bash", "recover",
 	"compact --dry-run", "undo --dry-run", "delete a.txt --dry-run", "check --repair --dry-run", "journal import --dry-run --allow-non-empty",
 }
 
@@ -437,10 +437,10 @@ func TestALostResultLeavesWhatWasDone(t *testing.T) {
 			"code %d: %s: %s", code, errs, got.Receipt)
 	}
 	testbed.Holds(t, filepath.Join(s.dir, "a.txt"), "text\ntext\n")
-	for _, line := range []string{"completion bash", "journal follow --after 0"} {
+	for line, want := range map[string]string{"completion bash": "disk_full", "journal follow --after 0": "disk_full", "changes --patch": `"files"`, "blame --format agent-trace a.txt": `"text"`} {
 		s.into(&narrow{}, append(strings.Fields(line), "--result-out", file)...)
 		got := s.resultIn(file)
-		expect(t, strings.Contains(string(got.Reply), "disk_full"), "%s: %s", line, got.Reply)
+		expect(t, strings.Contains(string(got.Reply), want), "%s: %s", line, got.Reply)
 	}
 }
 

@@ -216,18 +216,20 @@ func (x *exporting) print() error {
 	if err != nil {
 		return err
 	}
+	r := struct {
+		Format  string         `json:"format"`
+		Commit  string         `json:"commit,omitempty"`
+		Text    string         `json:"text"`
+		Skipped []skippedBlame `json:"skipped"`
+	}{x.format, x.commit, string(text), append([]skippedBlame{}, x.skipped...)}
 	if x.json {
-		return x.reply(struct {
-			Format  string         `json:"format"`
-			Commit  string         `json:"commit,omitempty"`
-			Text    string         `json:"text"`
-			Skipped []skippedBlame `json:"skipped"`
-		}{x.format, x.commit, string(text), append([]skippedBlame{}, x.skipped...)}, nil)
+		return x.reply(r, nil)
 	}
 	for _, f := range x.skipped {
 		fmt.Fprintf(x.errs, "skipped %s (%s)\n", printable(f.Path), f.Reason)
 	}
-	_, err = x.out.w.Write(text)
+	x.out.Write(text)
+	x.done.reply, err = success(r) // for --result-out: standard output holds the document
 	return err
 }
 

@@ -89,13 +89,14 @@ func (a *app) runChanges(ctx context.Context, noScan bool, scan around.ScanReque
 			if isTerminal(a.out.w) {
 				a.printer().diff(f.Patch)
 			} else {
-				fmt.Fprint(a.out.w, f.Patch)
+				fmt.Fprint(a.out, f.Patch)
 			}
 			if f.Omitted != "" {
 				fmt.Fprintf(a.errs, "%s: %s\n", printable(f.Path), f.Omitted)
 			}
 		}
-		return nil
+		a.done.reply, err = success(out) // for --result-out: standard output holds the patch
+		return err
 	}
 	return present(a, out, showChanges)
 }
