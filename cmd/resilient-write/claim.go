@@ -44,7 +44,7 @@ relative to the workspace.`,
 		&cobra.Command{Use: "list", Short: "List the claims that hold", Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClaims(cmd.Context(), a.withOldStore, true, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) { return s.Claims(ctx) })
 		}},
-		&cobra.Command{Use: "release NUMBER...", Short: "End claims, of whichever session", Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
+		&cobra.Command{Use: "release NUMBER...", Short: "End claims, of whichever session", Args: takes(1, -1, "release takes the numbers of claims", "resilient-write claim list shows them"), RunE: func(cmd *cobra.Command, args []string) error {
 			var numbers []uint64
 			for _, text := range args {
 				n, err := strconv.ParseUint(text, 10, 64)
@@ -52,9 +52,6 @@ relative to the workspace.`,
 					return &misuse{"a claim is named by its number", "resilient-write claim list shows the numbers"}
 				}
 				numbers = append(numbers, n)
-			}
-			if len(numbers) == 0 {
-				return &misuse{"release takes the numbers of claims", "resilient-write claim list shows them"}
 			}
 			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) {
 				for _, n := range numbers {

@@ -122,13 +122,6 @@ func (a *app) recover() *cobra.Command {
 	}
 }
 
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return &misuse{"unexpected argument " + cmd.CommandPath(), "usage: " + cmd.UseLine()}
-	}
-	return nil
-}
-
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", GroupID: "look", Args: noArguments,

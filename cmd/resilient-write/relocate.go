@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,10 +53,7 @@ they are; earlier versions of them and what was undone are gone.`,
 			case len(args) > 0:
 				return &misuse{"a state directory is named with --remove only", "to move that of a workspace, name the workspace with --root"}
 			}
-			if from != "" {
-				return a.takeState(from, to)
-			}
-			return a.moveState(cmd.Context(), to)
+			return a.moveState(cmd.Context(), from, to)
 		},
 	}
 	f := cmd.Flags()
@@ -75,68 +73,62 @@ type movedReply struct {
 	Status string     `json:"status"`
 }
 
-func (a *app) moveState(ctx context.Context, to string) error {
-	if !a.hasStore() {
-		return a.noState()
-	}
-	root, err := a.realRoot()
+// moveState gives the workspace's own state a new place, or that of a workspace
+// that no longer exists.
+func (a *app) moveState(ctx context.Context, gone, to string) error {
+	from, err := a.storeAt(cmp.Or(gone, a.set.stateDirectory()))
 	if err != nil {
 		return err
 	}
-	from, err := a.storeAt(a.set.stateDirectory())
+	root, err := a.realRoot()
 	if err != nil {
 		return err
 	}
 	w, err := place.Look(root)
 	if err != nil {
 		return streamError(a.command, "the workspace", err)
+	}
+	if gone != "" {
+		if err := a.mayTake(w, from); err != nil {
+			return err
+		}
 	}
 	target, err := a.targetOf(w, root, to)
 	if err != nil {
 		return a.stateError(err)
 	}
 	defer target.Parent.Close()
-	out := movedReply{From: from, To: target.Path, Place: target.Kind, Status: "unchanged"}
-	if target.Path != from {
+	out := movedReply{From: from, To: target.Path, Place: target.Kind, Status: "succeeded"}
+	if gone == "" && target.Path == from {
+		out.Status, err = "unchanged", place.Finish(from)
+	} else {
 		// What dead writers left is completed first, because a copy has other inodes.
-		if err := a.withStore(ctx, false, func(context.Context, *rw.Store) error { return nil }); err != nil {
+		if gone == "" {
+			err = a.withStore(ctx, false, func(context.Context, *rw.Store) error { return nil })
+		}
+		if err != nil {
 			return err
 		}
-		if err := a.moveTo(w, from, target); err != nil {
-			return err
+		if err = place.Move(from, target); err == nil {
+			if d, err := fsx.OpenRoot(target.Path); err == nil {
+				w.Note(target.Place, d) // the next open tries again
+				d.Close()
+			}
 		}
-		out.Status = "succeeded"
-	} else if err := place.Finish(from); err != nil {
+	}
+	if err != nil {
 		return a.stateError(err)
 	}
-	return a.saidMoved(out)
+	return a.reply(out, func(p *printer, _ reply) {
+		p.line("%s  %s", out.Status, printable(out.To))
+		if out.Place == place.Dir {
+			p.line("name it in every later call: --state-dir %s", printable(out.To))
+		}
+	})
 }
 
-// moveTo moves a store to its new place.
-func (a *app) moveTo(w *place.Workspace, from string, target place.Opened) error {
-	if err := place.Move(from, target); err != nil {
-		return a.stateError(err)
-	}
-	if d, err := fsx.OpenRoot(target.Path); err == nil {
-		w.Note(target.Place, d) // the next open tries again
-		d.Close()
-	}
-	return nil
-}
-
-// takeState gives the store of a workspace that no longer exists to this one.
-func (a *app) takeState(from, to string) error {
-	root, err := a.realRoot()
-	if err != nil {
-		return err
-	}
-	if from, err = a.storeAt(from); err != nil {
-		return err
-	}
-	w, err := place.Look(root)
-	if err != nil {
-		return streamError(a.command, "the workspace", err)
-	}
+// mayTake reports why the workspace cannot have the state of another one.
+func (a *app) mayTake(w *place.Workspace, from string) error {
 	if len(w.Found()) > 0 {
 		return a.stateError(place.ErrTaken)
 	}
@@ -145,24 +137,7 @@ func (a *app) takeState(from, to string) error {
 			return rw.NewError(a.command, rw.ErrIOBusy, "the workspace of this state directory still exists and keeps using it", nil)
 		}
 	}
-	target, err := a.targetOf(w, root, to)
-	if err != nil {
-		return a.stateError(err)
-	}
-	defer target.Parent.Close()
-	if err := a.moveTo(w, from, target); err != nil {
-		return err
-	}
-	return a.saidMoved(movedReply{From: from, To: target.Path, Place: target.Kind, Status: "succeeded"})
-}
-
-func (a *app) saidMoved(out movedReply) error {
-	return a.reply(out, func(p *printer, _ reply) {
-		p.line("%s  %s", out.Status, printable(out.To))
-		if out.Place == place.Dir {
-			p.line("name it in every later call: --state-dir %s", printable(out.To))
-		}
-	})
+	return nil
 }
 
 // targetOf opens the place that --to names.
@@ -249,13 +224,7 @@ func (a *app) stateError(err error) error {
 
 // removeState deletes one state directory.
 func (a *app) removeState(dir string, yes bool) error {
-	if dir == "" {
-		if !a.hasStore() {
-			return a.noState()
-		}
-		dir = a.set.stateDirectory()
-	}
-	dir, err := a.storeAt(dir)
+	dir, err := a.storeAt(cmp.Or(dir, a.set.stateDirectory()))
 	if err != nil {
 		return err
 	}

@@ -259,11 +259,8 @@ func (a *app) ls() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls [DIRECTORY]", Short: "List the files that were changed, newest first", GroupID: "look",
 		Long: "List the files that the newest 1000 rows of the journal changed, newest first, with the number of their versions.",
-		Args: cobra.ArbitraryArgs,
+		Args: takes(0, 1, "ls takes one directory", ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return &misuse{"ls takes one directory", "usage: " + cmd.UseLine()}
-			}
 			below := strings.TrimSuffix(path.Clean(strings.Join(append(args, "."), "/")), "/.")
 			return do(cmd.Context(), a, a.withStore, true, func(s *rw.Store, ctx context.Context, r rw.JournalTailRequest) (lsReply, error) {
 				tail, err := s.JournalTail(ctx, r)

@@ -64,11 +64,14 @@ func present[T any](a *app, v T, show func(*printer, T)) error {
 	return a.reply(v, func(p *printer, _ reply) { show(p, v) })
 }
 
+// noArguments accepts no arguments.
+var noArguments = takes(0, 0, "", "")
+
 // takes accepts a number of arguments; most is -1 for any number above.
 func takes(least, most int, what, hint string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {
-			return &misuse{what, cmp.Or(hint, "usage: "+cmd.UseLine())}
+			return &misuse{cmp.Or(what, cmd.CommandPath()+" takes "+counted(least, most)), cmp.Or(hint, "usage: "+cmd.UseLine())}
 		}
 		return nil
 	}

@@ -106,12 +106,7 @@ func (a *app) build(v verb) *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use: v.use, Short: v.short, Long: tool.Description, GroupID: v.group,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < least || len(args) > most {
-				return &misuse{fmt.Sprintf("%s takes %s", cmd.CommandPath(), counted(least, most)), "usage: " + cmd.UseLine()}
-			}
-			return nil
-		},
+		Args: takes(least, most, "", ""),
 	}
 	for _, one := range list {
 		if v.positional(one.Name) {
