@@ -173,40 +173,35 @@ func (w *workspace) measure(n, rounds int) (string, error) {
 		columns[i] = append(columns[i], c)
 		return err
 	}
-	c, err := w.cost(w.rw, "changes")
-	if err = add(0, c, err); err != nil {
+	run := func(i int, args ...string) error {
+		c, err := w.cost(w.rw, args...)
+		return add(i, c, err)
+	}
+	if err := run(0, "changes"); err != nil {
 		return "", err
 	}
 	for round := range rounds {
-		c, err := w.cost(w.rw, "changes", "--since", "0s")
-		if err = add(1, c, err); err != nil {
+		if err := run(1, "changes", "--since", "0s"); err != nil {
 			return "", err
 		}
+		call := ""
 		for i, some := range []int{10, 1000} {
 			if err := w.edit(some, n); err != nil {
 				return "", err
 			}
-			call := fmt.Sprintf("call-%d-%d", round, some)
-			c, err := w.cost(w.rw, "changes", "--since", "0s", "--call", call)
-			if err = add(2+i, c, err); err != nil {
+			call = fmt.Sprintf("call-%d-%d", round, some)
+			if err := run(2+i, "changes", "--since", "0s", "--call", call); err != nil {
 				return "", err
 			}
-			if some == 1000 {
-				c, err := w.cost(w.rw, "undo", "--group", call)
-				if err = add(4, c, err); err != nil {
-					return "", err
-				}
-			}
 		}
-		at := 5
-		if round > 0 {
-			at = 6
-		}
-		c, err = w.cost(w.rw, "snapshot")
-		if err = add(at, c, err); err != nil {
+		if err := run(4, "undo", "--group", call); err != nil { // the last one
 			return "", err
 		}
-		c, err = w.shadow()
+		at := 5 + min(round, 1)
+		if err := run(at, "snapshot"); err != nil {
+			return "", err
+		}
+		c, err := w.shadow()
 		if err = add(at+2, c, err); err != nil {
 			return "", err
 		}

@@ -10,7 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 )
 
 // A power cut needs a file system that loses what was not flushed. The project
@@ -24,12 +25,10 @@ var machineCrash = scenario{
 	whole:  machine,
 }
 
-const rootModule = "github.com/resilientwrite/resilientwrite"
-
 func machine(ctx context.Context, s settings, sc *scenario) ([]*cell, error) {
-	found, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", rootModule).Output()
+	root, err := shell.Root()
 	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "record-")
 	if err != nil {
@@ -38,7 +37,7 @@ func machine(ctx context.Context, s settings, sc *scenario) ([]*cell, error) {
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "counts.json")
 	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "^TestRecordMachineCrash$", ".")
-	test.Dir = strings.TrimSpace(string(found))
+	test.Dir = root
 	test.Env = append(os.Environ(), "RW_RECORD="+name, fmt.Sprint("RW_RECORD_TRIALS=", sc.count(s)), fmt.Sprint("RW_RECORD_SEED=", s.seed))
 	said, failure := test.CombinedOutput()
 	data, err := os.ReadFile(name)

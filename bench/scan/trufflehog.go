@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/binary"
 	"fmt"
@@ -44,7 +45,7 @@ func trufflehog(mod string) (arm, error) {
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
-	if err := firstOf(err1, err2, cmd.Start()); err != nil {
+	if err := cmp.Or(err1, err2, cmd.Start()); err != nil {
 		os.RemoveAll(dir)
 		return arm{}, fmt.Errorf("it does not start: %w", err)
 	}
@@ -58,7 +59,7 @@ func trufflehog(mod string) (arm, error) {
 
 // build writes the module of the child and compiles it.
 func build(dir, mod string) (string, error) {
-	err := firstOf(
+	err := cmp.Or(
 		os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600),
 		os.WriteFile(filepath.Join(dir, "main.go"), childSource, 0o600))
 	if err != nil {
@@ -76,15 +77,6 @@ func build(dir, mod string) (string, error) {
 	return bin, nil
 }
 
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // child is the running process: it takes the length of a text and the text,
 // and answers with its CPU time in nanoseconds and the number of findings,
 // eight bytes each.
@@ -95,15 +87,10 @@ type child struct {
 
 func (c *child) scan(text []byte) (time.Duration, int, error) {
 	var answer [2]uint64
-	err := firstOf(
+	err := cmp.Or(
 		binary.Write(c.in, binary.BigEndian, uint64(len(text))),
-		write(c.in, text),
+		binary.Write(c.in, binary.BigEndian, text),
 		c.in.Flush(),
 		binary.Read(c.out, binary.BigEndian, &answer))
 	return time.Duration(answer[0]), int(answer[1]), err
-}
-
-func write(w io.Writer, b []byte) error {
-	_, err := w.Write(b)
-	return err
 }

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/bench/internal/page"
+	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 )
 
 // task is one line of the table: the calls that do it on each server. An empty
@@ -83,11 +84,9 @@ func run(packages string, write bool) error {
 	}
 	defer os.RemoveAll(temp)
 	os.Setenv("XDG_STATE_HOME", filepath.Join(temp, "state")) // not the user's
-	bin := filepath.Join(temp, "resilient-write")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/resilient-write")
-	build.Dir = ".." // another module
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+	bin, err := shell.Build(temp)
+	if err != nil {
+		return err
 	}
 	ours := func(t task) string { return t.ours }
 	all := []contestant{

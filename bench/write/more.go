@@ -33,7 +33,7 @@ func (b *bench) transactions() error {
 		}
 		goal := map[int]string{10: "3", 100: "3.7"}[n]
 		m, err := b.measure(1, []arm{
-			{"careful", careful(n)}, {"singles", singles(n)}, {"tx", transaction(n, rw.Options{})},
+			{"careful", careful(n)}, {"singles", singles(n)}, {"tx", transaction(n)},
 		})
 		if err != nil {
 			return err
@@ -47,10 +47,9 @@ func (b *bench) transactions() error {
 // txContent returns 1 KiB that differs for every file and every time.
 func txContent(i, f int) string { return fmt.Sprintf("%01000d %022d", i, f) }
 
-func transaction(n int, opts rw.Options) starter {
+func transaction(n int) starter {
 	return func(dir string) (func(w, i int) error, func() error, error) {
-		opts.StateDir = stateOf(dir)
-		s, err := rw.Open(context.Background(), dir, &opts)
+		s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -263,7 +262,7 @@ func (b *bench) openKilled(kind string) (ms float64, err error) {
 // started is a child process of this program.
 type started struct {
 	cmd *exec.Cmd
-	in  interface{ Write([]byte) (int, error) }
+	in  io.Writer
 	out *bufio.Reader
 }
 

@@ -312,14 +312,23 @@ func Table(only string) (string, error) {
 // Build builds resilient-write into a directory and returns its path.
 func Build(dir string) (string, error) {
 	rw := filepath.Join(dir, "resilient-write")
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/resilientwrite/resilientwrite").Output()
+	root, err := Root()
 	if err != nil {
-		return "", fmt.Errorf("go list: %w", err)
+		return "", err
 	}
 	build := exec.Command("go", "build", "-o", rw, "./cmd/resilient-write")
-	build.Dir = strings.TrimSpace(string(root))
+	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w %s", err, out)
 	}
 	return rw, nil
+}
+
+// Root returns the directory of the module that is measured.
+func Root() (string, error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/resilientwrite/resilientwrite").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	return strings.TrimSpace(string(root)), nil
 }
