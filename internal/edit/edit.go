@@ -343,7 +343,7 @@ type patch struct {
 	tail int    // of these, the last ones that belong to what Old ends with too
 	crlf bool   // most lines of the file end with CRLF
 
-	was []bool // for the ends of one match, whether they are CRLF
+	was []bool // for the ends of one match, whether they are CRLF; for a match without any, crlf
 }
 
 // newPatch prepares the text of an edit of a body that has CRLF or has none.
@@ -382,47 +382,26 @@ func (p *patch) appendTo(dst, match []byte) []byte {
 	if p.ends == 0 {
 		return append(dst, p.text...)
 	}
-	same, crlf := p.read(match)
-	if same && !crlf {
-		return append(dst, p.text...)
+	p.was = p.was[:0]
+	for line := range bytes.Lines(match) {
+		if bytes.HasSuffix(line, []byte{'\n'}) {
+			p.was = append(p.was, bytes.HasSuffix(line, []byte("\r\n")))
+		}
+	}
+	if len(p.was) == 0 {
+		p.was = append(p.was, p.crlf)
 	}
 	rest := p.text
 	for k := range p.ends {
 		i := strings.IndexByte(rest, '\n')
 		dst = append(dst, rest[:i]...)
-		if same || p.endAt(k) {
+		if p.endAt(k) {
 			dst = append(dst, '\r')
 		}
 		dst = append(dst, '\n')
 		rest = rest[i+1:]
 	}
 	return append(dst, rest...)
-}
-
-// read takes the line ends of a match. When all ends of the text have the same
-// style, it says which.
-func (p *patch) read(match []byte) (same, crlf bool) {
-	p.was = p.was[:0]
-	pairs := 0
-	for i := 0; ; i++ {
-		j := bytes.IndexByte(match[i:], '\n')
-		if j < 0 {
-			break
-		}
-		i += j
-		pair := i > 0 && match[i-1] == '\r'
-		p.was = append(p.was, pair)
-		if pair {
-			pairs++
-		}
-	}
-	switch {
-	case len(p.was) == 0:
-		return true, p.crlf
-	case pairs == 0:
-		return true, false
-	}
-	return pairs == len(p.was), true
 }
 
 // endAt says whether line end k of the text is to be CRLF: those of a common

@@ -507,8 +507,8 @@ func (s *latexScanner) verb(start int, name string) {
 	}
 	mark := s.src[s.pos]
 	if mark == '{' {
-		if name == "verb" || !s.skipBetween('{', '}', end) {
-			return
+		if name != "verb" {
+			s.skipBetween('{', '}', end)
 		}
 		return
 	}
