@@ -45,6 +45,12 @@ func onTerminal(t *testing.T, dir string, args ...string) *tty {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	noErr(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill(); master.Close() })
+	return reading(t, master, cmd)
+}
+
+// reading reads what a command prints to a terminal.
+func reading(t *testing.T, master *os.File, cmd *exec.Cmd) *tty {
 	term := &tty{t: t, keys: master, cmd: cmd, more: make(chan struct{}, 1), read: make(chan struct{})}
 	go func() {
 		defer close(term.read)
@@ -63,7 +69,6 @@ func onTerminal(t *testing.T, dir string, args ...string) *tty {
 			}
 		}
 	}()
-	t.Cleanup(func() { cmd.Process.Kill(); master.Close() })
 	return term
 }
 
@@ -333,22 +338,6 @@ func terminal(t *testing.T) (keys, screen *os.File) {
 	return keys, screen
 }
 
-// onScreen waits until the screen shows something and returns all of it.
-func onScreen(t *testing.T, keys *os.File, seen *strings.Builder, want string) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	b := make([]byte, 4096)
-	for !strings.Contains(seen.String(), want) {
-		require(t, !time.Now().After(deadline), "the screen shows %q, not %q", seen.String(), want)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(keys.Fd()), Events: unix.POLLIN}}, 200)
-		if err == nil && n > 0 {
-			if n, _ = keys.Read(b); n > 0 {
-				seen.Write(b[:n])
-			}
-		}
-	}
-}
-
 // TestEraseOnATerminal: the typed secret is never on the screen, the question
 // is, and Ctrl-C restores the echo of the terminal.
 func TestEraseOnATerminal(t *testing.T) {
@@ -366,25 +355,25 @@ func TestEraseOnATerminal(t *testing.T) {
 		cmd := s.process("erase")
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
 		noErr(t, cmd.Start())
-		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
-		defer stop()
-		context.AfterFunc(ctx, func() { cmd.Process.Kill() })
-		var seen strings.Builder
-		onScreen(t, keys, &seen, "not shown")
+		defer time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() }).Stop()
+		term := reading(t, keys, cmd)
+		term.sees("not shown")
 		waitForEcho(t, screen, false)
-		keys.WriteString(row.typed)
+		term.types(row.typed)
 		if row.sig {
 			cmd.Process.Signal(os.Interrupt)
 		} else {
-			onScreen(t, keys, &seen, "Type yes")
-			keys.WriteString("yes\n")
-			onScreen(t, keys, &seen, "history")
+			term.sees("Type yes")
+			term.types("yes\n")
+			term.sees("history")
 		}
 		cmd.Wait()
-		code := rw.Code(cmd.ProcessState.ExitCode())
-		expect(t, code == row.code, "%s: code %d, screen %q", row.name, code, seen.String())
-		expect(t, !strings.Contains(seen.String(), leakedSecret[:9]), "%s: the screen shows the secret: %q", row.name, seen.String())
 		waitForEcho(t, screen, true)
+		screen.Close()
+		<-term.read
+		code := rw.Code(cmd.ProcessState.ExitCode())
+		expect(t, code == row.code, "%s: code %d, screen %q", row.name, code, term.screen())
+		expect(t, !strings.Contains(term.seen.String(), leakedSecret[:9]), "%s: the screen shows the secret: %q", row.name, term.screen())
 	}
 	left := holders(t, s.dir, leakedSecret)
 	expect(t, len(left) == 0, "still in %v", left)

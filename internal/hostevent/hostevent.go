@@ -7,6 +7,7 @@ package hostevent
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -123,8 +124,8 @@ func Parse(host, name string, data []byte) (Event, error) {
 		return Event{}, errors.New("the event is not a JSON object")
 	}
 	e := Event{
-		Host: host, Name: first(name, r.EventName, r.HookName), Session: first(r.SessionID, r.SessionId, r.TaskID), Dir: r.Dir,
-		Tool: first(r.ToolName, r.CopilotTool, r.ToolCall.Name, r.ToolResult.Name), Call: first(r.CallID, r.ToolCall.ID, r.ToolResult.ID),
+		Host: host, Name: cmp.Or(name, r.EventName, r.HookName), Session: cmp.Or(r.SessionID, r.SessionId, r.TaskID), Dir: r.Dir,
+		Tool: cmp.Or(r.ToolName, r.CopilotTool, r.ToolCall.Name, r.ToolResult.Name), Call: cmp.Or(r.CallID, r.ToolCall.ID, r.ToolResult.ID),
 	}
 	if e.Dir == "" && len(r.Roots) > 0 {
 		e.Dir = r.Roots[0]
@@ -158,12 +159,12 @@ func (e *Event) arguments(args json.RawMessage) {
 	if json.Unmarshal(args, &in) != nil {
 		return
 	}
-	e.Command = first(in.Command, strings.Join(in.Commands, "\n"))
-	if file := first(in.FilePath, in.CamelPath, in.Notebook, in.Path); file != "" {
-		e.Writes = []Write{{file, first(in.Content, in.FileText, in.NewString, in.NewStr, in.NewText, in.Source)}}
+	e.Command = cmp.Or(in.Command, strings.Join(in.Commands, "\n"))
+	if file := cmp.Or(in.FilePath, in.CamelPath, in.Notebook, in.Path); file != "" {
+		e.Writes = []Write{{file, cmp.Or(in.Content, in.FileText, in.NewString, in.NewStr, in.NewText, in.Source)}}
 	}
 	if e.Tool == "apply_patch" {
-		e.Writes = append(e.Writes, patched(first(in.Command, in.PatchText, in.Patch, in.Input, text))...)
+		e.Writes = append(e.Writes, patched(cmp.Or(in.Command, in.PatchText, in.Patch, in.Input, text))...)
 	}
 }
 
@@ -184,15 +185,6 @@ func patched(patch string) (list []Write) {
 		}
 	}
 	return list
-}
-
-func first(list ...string) string {
-	for _, s := range list {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // Deny is the answer that refuses the call of a tool, nil where the host has

@@ -235,84 +235,46 @@ func TestGoodExpressions(t *testing.T) {
 	}
 }
 
-func TestTooManyPatterns(t *testing.T) {
-	file := func(n int) []byte {
-		var b strings.Builder
-		b.WriteString("extend_patterns:\n")
+// TestTooMany: a file of the most is accepted. The problem of one with more is where
+// the limit is exceeded.
+func TestTooMany(t *testing.T) {
+	each := func(n int, format string) (text string) {
 		for i := range n {
-			if i%100 == 0 {
-				fmt.Fprintf(&b, "  f%d:\n", i)
+			text += fmt.Sprintf(format, i)
+		}
+		return text
+	}
+	for name, one := range map[string]struct {
+		file         func(n int) string
+		most, more   int
+		line, column int
+	}{
+		"patterns": {func(n int) (text string) {
+			for at := 0; at < n; at += 100 {
+				text += fmt.Sprintf("  f%d:\n", at) + each(min(100, n-at), fmt.Sprintf("  - {name: n%d_%%d, regex: x}\n", at))
 			}
-			fmt.Fprintf(&b, "  - {name: n%d, regex: x}\n", i)
-		}
-		return []byte(b.String())
+			return "extend_patterns:\n" + text
+		}, 200, 201, 205, 5},
+		"expressions, together too large": {func(n int) string {
+			return "extend_patterns:\n" + each(n, "  f%[1]d:\n  - name: n%[1]d\n    regex: '[a-z]{98}'\n")
+		}, 10, 30, 34, 12},
+		"keywords of all rules": {func(n int) string {
+			return fmt.Sprintf("extend_patterns:\n  a:\n  - name: n1\n    regex: x\n    keywords: [%s]\n  - name: n2\n    regex: x\n    keywords: [%s]\n",
+				strings.Repeat("k,", 500), strings.Repeat("k,", n-500))
+		}, 1000, 1001, 8, 0},
+		"items of a list": {func(n int) string { return "disable_families:\n" + strings.Repeat("  - pii\n", n) }, MaxItems, MaxItems + 1, MaxItems + 2, 0},
+		"globs, with the choices in braces, of all lists": {func(n int) string {
+			text := "protect:\n" + strings.Repeat("  - '{a,b,c,d,e}/{1,2}'\n", 100) + "protect_exceptions:\n" + strings.Repeat("  - a\n", 1000)
+			if n > 2000 {
+				text = "allow: [{path: a, reason: b}]\n" + text
+			}
+			return text
+		}, 2000, 2001, 1103, 0},
+	} {
+		_, problems := Parse([]byte(one.file(one.most)))
+		testbed.Expect(t, problems == nil, "%s, %d: %v", name, one.most, problems)
+		_, problems = Parse([]byte(one.file(one.more)))
+		testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == one.line && (one.column == 0 || problems[0].Column == one.column),
+			"%s, %d: %v", name, one.more, problems)
 	}
-	if f, problems := Parse(file(200)); problems != nil || len(f.ExtendPatterns) != 2 {
-		t.Errorf("200: %v", problems)
-	}
-	_, problems := Parse(file(201))
-	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 205 && problems[0].Column == 5, "201: %v", problems)
-}
-
-// TestExpressionsTooLargeTogether: the problem is at the expression that
-// exceeds the limit, wherever the others are.
-func TestExpressionsTooLargeTogether(t *testing.T) {
-	file := func(n int) []byte {
-		var b strings.Builder
-		b.WriteString("extend_patterns:\n")
-		for i := range n {
-			fmt.Fprintf(&b, "  f%d:\n  - name: n%d\n    regex: '[a-z]{98}'\n", i, i)
-		}
-		return []byte(b.String())
-	}
-	if _, problems := Parse(file(10)); problems != nil {
-		t.Errorf("10: %v", problems)
-	}
-	_, problems := Parse(file(30))
-	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 34 && problems[0].Column == 12, "30: %v", problems)
-}
-
-// TestTooManyKeywords: all rules together have so many at most.
-func TestTooManyKeywords(t *testing.T) {
-	file := func(n int) []byte {
-		return fmt.Appendf(nil, "extend_patterns:\n  a:\n  - name: n1\n    regex: x\n    keywords: [%s]\n  - name: n2\n    regex: x\n    keywords: [%s]\n",
-			strings.Repeat("k,", 500), strings.Repeat("k,", n-500))
-	}
-	if _, problems := Parse(file(1000)); problems != nil {
-		t.Errorf("1000: %v", problems)
-	}
-	_, problems := Parse(file(1001))
-	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 8, "1001: %v", problems)
-}
-
-// TestTooManyItems: a list has so many at most, whatever they are.
-func TestTooManyItems(t *testing.T) {
-	file := func(n int) []byte { return []byte("disable_families:\n" + strings.Repeat("  - pii\n", n)) }
-	if _, problems := Parse(file(MaxItems)); problems != nil {
-		t.Errorf("%d: %v", MaxItems, problems)
-	}
-	_, problems := Parse(file(MaxItems + 1))
-	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == MaxItems+2, "%v", problems)
-}
-
-// TestTooManyGlobs: the choices in braces count, in all lists together.
-func TestTooManyGlobs(t *testing.T) {
-	file := func(n int) []byte {
-		var b strings.Builder
-		b.WriteString("protect:\n")
-		for range 100 {
-			b.WriteString("  - '{a,b,c,d,e}/{1,2}'\n")
-		}
-		b.WriteString("protect_exceptions:\n")
-		for range n - 1000 {
-			b.WriteString("  - a\n")
-		}
-		return []byte(b.String())
-	}
-	if _, problems := Parse(file(2000)); problems != nil {
-		t.Errorf("2000: %v", problems)
-	}
-	list := strings.Replace(string(file(2000)), "protect:\n", "allow: [{path: a, reason: b}]\nprotect:\n", 1)
-	_, problems := Parse([]byte(list))
-	testbed.Expect(t, len(problems) == 1 && problems[0].Reason == TooLarge && problems[0].Line == 1103, "2001: %v", problems)
 }

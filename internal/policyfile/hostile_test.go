@@ -86,22 +86,16 @@ func TestManyProblems(t *testing.T) {
 
 func TestProblemText(t *testing.T) {
 	_, problems := Parse([]byte("gate:\n  mode: block\n\n  inline_marker: true\n"))
-	if got, want := problems[0].Error(), `line 4, column 3: unknown key "inline_marker" (did you mean inline_markers?)`; got != want {
-		t.Errorf("got %s", got)
-	}
+	testbed.Equal(t, problems[0].Error(), `line 4, column 3: unknown key "inline_marker" (did you mean inline_markers?)`)
 	_, problems = Parse([]byte("xyzzy: 1"))
-	if got, want := problems[0].Error(), `line 1, column 1: unknown key "xyzzy"`; got != want {
-		t.Errorf("got %s", got)
-	}
+	testbed.Equal(t, problems[0].Error(), `line 1, column 1: unknown key "xyzzy"`)
 }
 
 func TestCheckNames(t *testing.T) {
 	families, patterns := []string{"email", "aws"}, []string{"aws_key", "generic_secret"}
 	f, problems := Parse([]byte(full))
 	testbed.Require(t, problems == nil, "%v", problems)
-	if got := f.CheckNames(families, patterns); len(got) != 0 {
-		t.Errorf("%v", got)
-	}
+	testbed.Equal(t, len(f.CheckNames(families, patterns)), 0)
 	f, problems = Parse([]byte(`disable_families: [emial, aws_key, acme, generic_secret]
 disable_patterns:
   - aws_kye
@@ -132,9 +126,7 @@ allow:
 		`bad_value line 8, column 12: the name "generic_secret" is that of a built-in pattern (choose another name)`,
 		`bad_value line 14, column 12: unknown pattern or family "aws_ke" (did you mean aws_key?)`,
 	}
-	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
-		t.Errorf("got\n%s\nwant\n%s", g, w)
-	}
+	testbed.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	f, _ = Parse([]byte("extend_patterns: {a: [{name: b, regex: c}]}\ndisable_families: [apricot" + strings.Repeat(", zebra", MaxProblems) + "]\n"))
 	many := f.CheckNames(families, patterns)
 	testbed.Expect(t, len(many) == MaxProblems && many[0].Hint == "", "%d problems, the first %v", len(many), many[0])
