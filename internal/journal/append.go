@@ -350,34 +350,39 @@ func (l *Log) stillThere() error {
 	if st.Nlink > 0 {
 		return nil
 	}
-	at := l.pos
-	segs, err := l.reach(max(at.Seq, 1))
+	segs, err := l.reach(max(l.pos.Seq, 1))
 	if err != nil || len(segs) == 0 {
 		return ErrGone
 	}
-	seg := segs[0]
-	for _, s := range segs[1:] {
-		if s <= at.Seq {
-			seg = s
-		}
-	}
-	if err := l.enter(seg); err != nil {
+	at := Pos{Segment: upto(segs, l.pos.Seq), Seq: l.pos.Seq, Chain: l.pos.Chain}
+	f, err := l.openSegment(at.Segment)
+	if err != nil {
 		return ErrGone
+	}
+	defer f.Close()
+	if st, err = f.Stat(); err != nil {
+		return err
 	}
 	// The rows that are known are in the new file as well: reading
 	// continues after the last of them.
-	l.pos = Pos{Segment: seg, Seq: at.Seq, Chain: at.Chain}
-	err = lines(l.file, 0, l.alloc, func(r row) error {
+	err = lines(f, 0, st.Size, func(r row) error {
 		seq, ok := seqOf(r.line)
 		if ok && seq > at.Seq {
 			return errStop
 		}
 		if ok {
-			l.pos.Offset = r.end
+			at.Offset = r.end
 		}
 		return nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	if err := l.enter(at.Segment); err != nil {
+		return ErrGone
+	}
+	l.pos = at
+	return nil
 }
 
 // roll begins a new segment. The old one is flushed first, because a later flush of the

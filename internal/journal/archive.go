@@ -54,6 +54,15 @@ func (l *Log) reach(from uint64) ([]uint64, error) {
 	return l.withParked(live)
 }
 
+// upto is the last of some segments that begins with a row up to seq, or the first one.
+func upto(segs []uint64, seq uint64) uint64 {
+	at, found := slices.BinarySearch(segs, seq)
+	if !found {
+		at = max(at, 1) - 1
+	}
+	return segs[at]
+}
+
 // withParked adds the parked segments to the live ones. The live ones must
 // have been listed first: a segment that moves meanwhile is then seen twice
 // and never missed.

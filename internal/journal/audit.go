@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -153,7 +154,10 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 			return nil
 		}
 		// A row begins with a newline of its own, which is no garbage.
-		torn := a.between(f, seg, at, r.start-1)
+		torn, err := a.between(f, seg, at, r.start-1)
+		if err != nil {
+			return err
+		}
 		pos := Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(r.line)}
 		a.row(rec, pos, torn)
 		if first && rec.Seq != seg && !torn {
@@ -165,33 +169,35 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 	if err != nil {
 		return err
 	}
-	a.between(f, seg, at, end)
-	return nil
+	_, err = a.between(f, seg, at, end)
+	return err
 }
 
 // between judges the bytes between two rows and reports whether they are a
 // torn range that a note names.
-func (a *audit) between(f fsx.File, seg uint64, from, to int64) bool {
+func (a *audit) between(f fsx.File, seg uint64, from, to int64) (torn bool, err error) {
 	if to <= from {
-		return false
+		return false, nil
 	}
 	gap := make([]byte, min(to-from, 1<<20))
-	f.ReadAt(gap, from)
+	if _, err := f.ReadAt(gap, from); err != nil && err != io.EOF {
+		return false, err
+	}
 	note, ok := a.known.torn[tornKey{seg, from}]
 	if len(bytes.Trim(gap, "\n\x00")) == 0 && note.To == 0 {
-		return lastByte(gap) < 0
+		return false, nil
 	}
 	a.counts.Malformed++
 	if !ok {
 		a.report(Problem{Code: ProblemGarbage, Segment: seg, Seq: a.pos.Seq, Evidence: textHash(gap), Detail: "bytes that are no row"})
-		return false
+		return false, nil
 	}
 	// The newline that begins a row may have been written after the range.
 	seen := gap[:min(int64(len(gap)), note.To-note.From)]
 	if sum := textHash(seen); !a.known.leads(Change{Segment: seg, From: from}.key(), note.SHA256, sum) {
 		a.report(Problem{Code: ProblemChanged, Segment: seg, Seq: a.pos.Seq, Evidence: sum, Detail: "torn bytes are not those that the note names"})
 	}
-	return true
+	return true, nil
 }
 
 func textHash(b []byte) string {

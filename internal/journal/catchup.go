@@ -99,16 +99,10 @@ func (l *Log) catchUp(until uint64) error {
 			if err != nil || len(segs) == 0 {
 				return err
 			}
-			next := segs[0]
-			for _, s := range segs {
-				if s <= l.pos.Seq+1 {
-					next = s
-				}
-			}
 			if live, err := segments(l.o.Dir); err != nil || len(live) == 0 {
 				return err // nothing has come since
 			}
-			if err := l.enter(next); err != nil {
+			if err := l.enter(upto(segs, l.pos.Seq+1)); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,7 +67,7 @@ func TestParkedRowsAreRead(t *testing.T) {
 			}
 			oldest, _ := l.Oldest()
 			recs, _, gap, bad, err := l.Since(0, 100, nil)
-			if err != nil || !gap || bad > 0 || recs[0].Seq != oldest || oldest != sealed[len(sealed)-1]+uint64(len(sealedRows(t, l, sealed[len(sealed)-1]))) {
+			if err != nil || !gap || bad > 0 || recs[0].Seq != oldest || oldest != sealed[len(sealed)-1]+sealedRows(t, l, sealed[len(sealed)-1]) {
 				t.Errorf("%s: gap %v, %d bad, from %d, %v", name, gap, bad, recs[0].Seq, err)
 			}
 			audit(t, l)
@@ -75,12 +76,12 @@ func TestParkedRowsAreRead(t *testing.T) {
 	}
 }
 
-// sealedRows are the rows of one segment.
-func sealedRows(t *testing.T, l *journal.Log, first uint64) []int64 {
+// sealedRows counts the rows of one segment.
+func sealedRows(t *testing.T, l *journal.Log, first uint64) uint64 {
 	t.Helper()
 	f, err := l.Facts(first)
 	testbed.Require(t, err == nil && f.First == first && f.Last >= first && int64(f.Last-f.First+1) == f.Rows && len(f.SHA256) == 64, "%+v %v", f, err)
-	return make([]int64, f.Rows)
+	return uint64(f.Rows)
 }
 
 // TestArchiveOfAnotherJournal: a segment of the same name with other bytes is
@@ -107,11 +108,7 @@ func TestHolesThatACrashMakes(t *testing.T) {
 		fs := simfs.New()
 		l := open(t, fs, journal.Options{})
 		write(l, "flushed", true)
-		var recs []*journal.Record
-		for i := range 12 {
-			recs = append(recs, &journal.Record{Kind: journal.KindCommit, Writer: "w", Muts: []journal.Mutation{{Op: "create", Path: fmt.Sprint(i), SHA256: strings.Repeat("b", 64)}}})
-		}
-		testbed.Must(l.Write(&journal.Batch{Recs: recs}))(t)
+		testbed.Must(l.Write(created(strings.Fields("0 1 2 3 4 5 6 7 8 9 10 11")...)))(t)
 		disk := fs.Crash(seed, simfs.Some)
 		for range 2 {
 			l, rep, err := tryOpen(disk, journal.Options{Flushed: 1})
@@ -127,29 +124,57 @@ func TestHolesThatACrashMakes(t *testing.T) {
 }
 
 // TestHolesThatNoCrashMakes: rows that were flushed and are gone are not
-// explained away.
+// explained away, also where the bytes cannot be read.
 func TestHolesThatNoCrashMakes(t *testing.T) {
-	fs := simfs.New()
-	l := open(t, fs, journal.Options{})
-	for i := range 6 {
-		write(l, fmt.Sprint(i), true)
+	for name, lose := range map[string]func(row []byte) []byte{
+		"cut":  func(row []byte) []byte { return row[:20] },
+		"NULs": func(row []byte) []byte { return append(row[:20], make([]byte, len(row)-20)...) },
+		"all":  func(row []byte) []byte { return make([]byte, len(row)) },
+	} {
+		fs := simfs.New()
+		l := open(t, fs, journal.Options{})
+		for i := range 6 {
+			write(l, fmt.Sprint(i), true)
+		}
+		l.Close()
+		file := "journal/" + journal.SegmentFile(1)
+		data, _ := fs.ReadFile(file)
+		rows := bytes.SplitAfter(bytes.Trim(data, "\x00"), []byte("}\n"))
+		rows[2] = lose(rows[2])
+		fs.WriteFile(file, bytes.Join(rows, nil), 0o600)
+		l = open(t, fs, journal.Options{Flushed: 6})
+		for n, reached := -1, true; reached; n++ {
+			count := -1
+			reached = n < 0
+			fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+				if count++; op.Kind == "read" && count == n {
+					reached, f.Err = true, syscall.EIO
+				}
+				reached = reached || count == n
+				return f
+			})
+			var codes []string
+			_, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { codes = append(codes, p.Code) }})
+			fs.Inject(nil)
+			testbed.Expect(t, slices.Contains(codes, journal.ProblemMissing) || n >= 0 && errors.Is(err, syscall.EIO), "%s, operation %d: found %s: %v", name, n, codes, err)
+			testbed.Expect(t, name == "all" || err != nil || slices.Contains(codes, journal.ProblemGarbage), "%s: found %s", name, codes)
+		}
 	}
-	l.Close()
-	name := "journal/" + journal.SegmentFile(1)
-	data, _ := fs.ReadFile(name)
-	rows := bytes.Split(bytes.Trim(data, "\n\x00"), []byte("\n\n"))
-	rows[2] = rows[2][:20]
-	fs.WriteFile(name, append(append([]byte("\n"), bytes.Join(rows, []byte("\n\n"))...), '\n'), 0o600)
-	l = open(t, fs, journal.Options{Flushed: 6})
-	var codes []string
-	testbed.Must(l.Audit(journal.Auditor{Problem: func(p journal.Problem) { codes = append(codes, p.Code) }}))(t)
-	got := strings.Join(codes, " ")
-	testbed.Expect(t, strings.Contains(got, journal.ProblemGarbage) && strings.Contains(got, journal.ProblemMissing), "found %s", got)
 }
 
-// TestReplacedSegmentIsFollowed: a writer whose sealed segment was replaced by
-// one with the same rows goes on after them, whatever came since.
+// TestReplacedSegmentIsFollowed: a writer whose segment was replaced by
+// one with the same rows goes on after them, whatever came since, and although it could not
+// be read at first.
 func TestReplacedSegmentIsFollowed(t *testing.T) {
+	for _, behind := range []bool{true, false} {
+		for n, reached := -1, true; reached; n++ {
+			reached = followsReplaced(t, behind, n)
+		}
+	}
+}
+
+// followsReplaced lets operation n fail that reads, and reports whether there was one.
+func followsReplaced(t *testing.T, behind bool, n int) (reached bool) {
 	fs := simfs.New()
 	a := open(t, fs, journal.Options{SegmentBytes: 900})
 	write(a, "0", true)
@@ -157,17 +182,34 @@ func TestReplacedSegmentIsFollowed(t *testing.T) {
 	for i := 1; i < 8; i++ {
 		write(a, fmt.Sprint(i), true)
 	}
+	if !behind {
+		testbed.NoErr(t, b.CatchUp())
+	}
 	dir, _ := fs.Root().OpenDir("journal")
 	f, _ := dir.Open("copy", fsx.Read|fsx.Write|fsx.Create, 0o600)
-	old, _ := fs.ReadFile("journal/" + journal.SegmentFile(1))
+	old, _ := fs.ReadFile("journal/" + journal.SegmentFile(b.End().Segment))
 	f.Write(old)
 	f.Close()
-	testbed.NoErr(t, dir.Rename("copy", dir, journal.SegmentFile(1)))
-	testbed.NoErr(t, write(b, "by b", true))
+	testbed.NoErr(t, dir.Rename("copy", dir, journal.SegmentFile(b.End().Segment)))
+	count := -1
+	fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+		if op.Kind == "read" || op.Kind == "open" {
+			if count++; count == n {
+				reached, f.Err = true, syscall.EIO
+			}
+		}
+		return f
+	})
+	err := write(b, "by b", true)
+	fs.Inject(nil)
+	if err != nil {
+		testbed.NoErr(t, write(b, "by b", true), n)
+	}
 	got := paths(t, b)
-	testbed.Expect(t, len(got) == 9 && got[8] == "by b", "%v", got)
+	testbed.Expect(t, len(got) == 9 && got[8] == "by b" && b.Head() == 9, "operation %d: %v, %v, head %d", n, err, got, b.Head())
 	audit(t, b)
 	audit(t, a)
+	return reached || n < 0
 }
 
 // TestExportIsVerified: what ReadExport accepts is what Export wrote.
