@@ -13,6 +13,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -102,6 +103,8 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 func TestArchiveMayBeTakenAway(t *testing.T) {
 	fs := simfs.New()
 	s, _ := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200})
+	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("old")})
+	kept := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("new"), Archive: true}).ArchivedPath
 	manyRows(t, s, 8)
 	r := compact(t, s, admin.CompactRequest{KeepRows: none()})
 	s.Close(background)
@@ -114,6 +117,7 @@ func TestArchiveMayBeTakenAway(t *testing.T) {
 		write(t, s, "a.txt", fmt.Sprint("on and on ", i), rw.ModeOverwrite)
 		h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 1000})
 		expect(t, err == nil && len(h.Versions) != 0 && h.Versions[0].SHA256.String() == hash(fmt.Sprint("on and on ", i)), "%v %+v", err, h)
+		equal(t, takeOver(t, s, handoff.ReadRequest{Path: kept}).Envelope.TaskID, "old")
 		got := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 		missing := 0
 		for _, p := range got.Problems {

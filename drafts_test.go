@@ -13,6 +13,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -420,6 +421,27 @@ func TestQuarantineThatIsALink(t *testing.T) {
 	} {
 		doc := conformsEnvelope(t, rw.AsError("", err))
 		expect(t, err != nil && !strings.Contains(string(doc), outside), "%s", doc)
+	}
+}
+
+// TestQuarantineThatGoesSweep: another program removes the quarantine before any operation of
+// a refusal, which stays one.
+func TestQuarantineThatGoesSweep(t *testing.T) {
+	for n, reached := 0, true; reached; n++ {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, &rw.Options{Gate: rw.GateOfAgents}, rw.Sim{}))(t)
+		refuse(t, s, "a.txt", awsID(130))
+		count := 0
+		reached = false
+		fs.Before(func(simfs.Op) {
+			if count++; count == n+1 {
+				reached = true
+				fs.Remove(rw.StateDirName + "/quarantine")
+			}
+		})
+		fails(s.SafeWrite(background, put("b.txt", awsID(131), rw.ModeCreate)))(t, rw.ErrRiskBlocked, "removed before operation ", n)
+		fs.Before(nil)
+		noErr(t, s.Close(background))
 	}
 }
 

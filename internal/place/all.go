@@ -37,21 +37,10 @@ func register(path string) {
 	if _, err := os.Lstat(filepath.Join(base, app, known, name)); err == nil {
 		return
 	}
-	d, err := openBase(filepath.Join(base, app, known), true)
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	data, _ := json.Marshal(pointer{path})
-	temp := durable.TempName(name)
-	if f, err := os.OpenFile(filepath.Join(base, app, known, temp), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-		_, err = f.Write(append(data, '\n'))
-		if f.Close(); err == nil {
-			err = d.Rename(temp, d, name)
-		}
-		if err != nil {
-			d.Remove(temp)
-		}
+	if d, err := openBase(filepath.Join(base, app, known), true); err == nil {
+		data, _ := json.Marshal(pointer{path})
+		durable.WriteFile(d, name, append(data, '\n'), 0o600)
+		d.Close()
 	}
 }
 

@@ -54,7 +54,7 @@ func (d *watched) OpenDir(name string) (fsx.Dir, error) {
 func (d *watched) names(to fsx.Dir, do func(fsx.Dir) error) error {
 	at := to.(*watched)
 	err := do(at.Dir)
-	if err == nil && filepath.Base(at.path) != "known" { // which need not be durable
+	if err == nil {
 		d.dirty[[2]string{d.path, at.path}] = true
 	}
 	return err

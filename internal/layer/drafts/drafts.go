@@ -142,7 +142,7 @@ func (l *Layer) trim(incoming string, room int64) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	dir, err := l.OpenDir()
+	dir, err := l.OpenPart("quarantine")
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package handoff
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
@@ -94,6 +96,9 @@ func (l *Layer) loadArchive(name string, d *Doc) error {
 		return err
 	}
 	rec, err := l.Log.Find(last.Seq)
+	if errors.Is(err, journal.ErrNotFound) { // the journal's archive was taken away
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -218,7 +223,11 @@ func (l *Layer) drift(ctx context.Context, files []handoff.File, sure map[string
 			continue
 		}
 		d := handoff.Drift{Path: f.Path, Index: i, ExpectedSHA256: want}
-		have, err := l.hash(f.Path)
+		have := ""
+		rel, _, err := relpath.Clean(f.Path, l.Tree.Rules) // any user may have written it
+		if err == nil {
+			have, err = l.HashPath(rel)
+		}
 		switch {
 		case err != nil && l.ErrorOf(err).Code.Class().Exit == fault.CodeStorage:
 			return list, err // the disk failed, which says nothing of the file
@@ -234,16 +243,6 @@ func (l *Layer) drift(ctx context.Context, files []handoff.File, sure map[string
 		list = append(list, d)
 	}
 	return list, nil
-}
-
-// hash hashes the file of a path that any user may have written; "" when it is
-// absent.
-func (l *Layer) hash(raw string) (string, error) {
-	rel, _, err := relpath.Clean(raw, l.Tree.Rules)
-	if err != nil {
-		return "", err
-	}
-	return l.HashPath(rel)
 }
 
 const maxShown = 100 // entries that an error lists

@@ -105,7 +105,7 @@ func (m *padMemo) current(s *Layer, now time.Time) bool {
 	}
 	from := m.size - int64(len(m.tail))
 	part, err := s.indexBytes(from, st.Size)
-	if err != nil || !bytes.HasPrefix(part, m.tail) || part[len(part)-1] != '\n' {
+	if err != nil || !bytes.HasPrefix(part, m.tail) || !bytes.HasSuffix(part, []byte{'\n'}) {
 		m.valid = false
 		return false
 	}
