@@ -28,7 +28,7 @@ type Version struct {
 	Caller string
 	Via    *journal.Via
 	Group  *journal.Group
-	// later are the versions that directly follow this one: at its path, and
+	// Later are the versions that directly follow this one: at its path, and
 	// under the name it was moved to. The newest version of a path has none.
 	Later []*Version
 }
@@ -232,18 +232,11 @@ func (l *Lineage) expect(seq uint64, path string, later *Version) {
 }
 
 func (l *Lineage) order(a, b *Version) int {
-	switch {
-	case a.Seq != b.Seq:
-		if a.Seq > b.Seq {
-			return -1
+	other := func(v *Version) int {
+		if v.Path == l.Path {
+			return 0
 		}
 		return 1
-	case a.Path == b.Path:
-		return 0
-	case a.Path == l.Path:
-		return -1
-	case b.Path == l.Path:
-		return 1
 	}
-	return strings.Compare(a.Path, b.Path)
+	return cmp.Or(cmp.Compare(b.Seq, a.Seq), other(a)-other(b), strings.Compare(a.Path, b.Path))
 }

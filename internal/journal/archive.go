@@ -128,13 +128,10 @@ func (l *Log) Sealed() ([]uint64, error) {
 	return all[:slices.Index(all, live[len(live)-1])], nil
 }
 
-// Parked lists the segments in the archive, oldest first.
-func (l *Log) Parked() ([]uint64, error) {
-	dir, err := l.archive(false)
-	if dir == nil || err != nil {
-		return nil, err
-	}
-	return segments(dir)
+// Unparked lists those of them that are not in the archive alone.
+func (l *Log) Unparked() ([]uint64, error) {
+	live, err := segments(l.o.Dir)
+	return live[:max(len(live), 1)-1], err
 }
 
 // Oldest returns the first seq of the oldest live segment, or 0 if there is none.
@@ -204,12 +201,9 @@ func (l *Log) Park(ctx context.Context, firsts []uint64) error {
 		return err
 	}
 	defer unlock()
-	live, err := segments(l.o.Dir)
+	live, err := l.Unparked()
 	if err != nil {
 		return err
-	}
-	if len(live) > 0 {
-		live = live[:len(live)-1] // the newest is written to
 	}
 	var moved []uint64
 	for _, first := range slices.Sorted(slices.Values(firsts)) {

@@ -130,35 +130,7 @@ func ReadExport(r io.Reader, each func(*Record) error) (Imported, error) {
 }
 
 // Slices reads consecutive exports: each begins after the end of the previous one.
-type Slices struct{ v exportReader }
-
-// NewSlices begins with the first one.
-func NewSlices() *Slices {
-	return &Slices{exportReader{known: NewKnown(), out: Imported{Aborted: map[uint64]bool{}}}}
-}
-
-// Add reads and verifies the next export, as [ReadExport] does, but for what only
-// notes in later ones can explain. The result has all commits that did not happen.
-func (s *Slices) Add(r io.Reader, each func(*Record) error) (Imported, error) {
-	v := &s.v
-	v.in, v.sum, v.rows, v.first = bufio.NewReaderSize(r, 64<<10), sha256.New(), 0, 0
-	v.out.Header, v.out.Footer = ExportHeader{}, ExportFooter{}
-	if err := v.header(); err != nil {
-		return v.out, err
-	}
-	for {
-		done, err := v.line(each)
-		if err != nil || done {
-			return v.out, err
-		}
-	}
-}
-
-// Settle judges the whole.
-func (s *Slices) Settle() error { return s.v.settle() }
-
-// exportReader reads one export.
-type exportReader struct {
+type Slices struct {
 	in    *bufio.Reader
 	sum   hash.Hash
 	known *Known
@@ -170,6 +142,23 @@ type exportReader struct {
 
 	held   *Record // the last row, until its manifest is read
 	weight int     // of that, in bytes
+}
+
+// NewSlices begins with the first one.
+func NewSlices() *Slices {
+	return &Slices{known: NewKnown(), out: Imported{Aborted: map[uint64]bool{}}}
+}
+
+// Add reads and verifies the next export, as [ReadExport] does, but for what only
+// notes in later ones can explain. The result has all commits that did not happen.
+func (v *Slices) Add(r io.Reader, each func(*Record) error) (Imported, error) {
+	v.in, v.sum, v.rows, v.first = bufio.NewReaderSize(r, 64<<10), sha256.New(), 0, 0
+	v.out.Header, v.out.Footer = ExportHeader{}, ExportFooter{}
+	err := v.header()
+	for done := false; !done && err == nil; {
+		done, err = v.line(each)
+	}
+	return v.out, err
 }
 
 // doubt is a place where the chain is interrupted.
@@ -188,7 +177,7 @@ func damaged(format string, args ...any) error {
 }
 
 // next returns the next line without its newline.
-func (v *exportReader) next() ([]byte, error) {
+func (v *Slices) next() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := v.in.ReadSlice('\n')
@@ -206,7 +195,7 @@ func (v *exportReader) next() ([]byte, error) {
 	}
 }
 
-func (v *exportReader) header() error {
+func (v *Slices) header() error {
 	line, err := v.next()
 	if err != nil {
 		return err
@@ -222,13 +211,13 @@ func (v *exportReader) header() error {
 	return nil
 }
 
-func (v *exportReader) hash(line []byte) {
+func (v *Slices) hash(line []byte) {
 	v.sum.Write(line)
 	v.sum.Write([]byte{'\n'})
 }
 
 // line takes one row, or the footer.
-func (v *exportReader) line(each func(*Record) error) (done bool, err error) {
+func (v *Slices) line(each func(*Record) error) (done bool, err error) {
 	line, err := v.next()
 	if err != nil {
 		return false, err
@@ -272,7 +261,7 @@ func (v *exportReader) line(each func(*Record) error) (done bool, err error) {
 	return false, nil
 }
 
-func (v *exportReader) footer(line []byte) error {
+func (v *Slices) footer(line []byte) error {
 	f := &v.out.Footer
 	if json.Unmarshal(bytes.TrimSpace(line), f) != nil || !f.End {
 		return damaged("a line after row %d is not a row", v.last.Seq)
@@ -296,23 +285,17 @@ func (v *exportReader) footer(line []byte) error {
 	return nil
 }
 
-// settle judges what only the notes can explain.
-func (v *exportReader) settle() error {
+// Settle judges what only the notes can explain.
+func (v *Slices) Settle() error {
 	for _, d := range v.doubt {
 		switch {
-		case d.to > 0 && !d.torn && !v.known.explainsExport(d.from, d.to):
+		case d.to > 0 && !d.torn && !v.known.explains(d.from, d.to) && !v.known.acceptsRow(ProblemMissing, d.from, fmt.Sprint(d.from, "-", d.to)):
 			return damaged("rows %d to %d are missing", d.from, d.to)
 		case d.to == 0 && !v.known.RowLeads(d.seq, d.was, d.now) && !v.known.acceptsRow(ProblemChain, d.seq+1, d.was+">"+d.now):
 			return damaged("row %d does not carry the hash of the row before", d.seq+1)
 		}
 	}
 	return nil
-}
-
-// explainsExport is explains for rows whose place on disk is unknown: the operator may
-// have accepted their loss.
-func (k *Known) explainsExport(from, to uint64) bool {
-	return k.explains(from, to) || k.acceptsRow(ProblemMissing, from, fmt.Sprint(from, "-", to))
 }
 
 // acceptsRow is Accepts where the segment is not known.

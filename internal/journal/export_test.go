@@ -19,14 +19,3 @@ func SkimRow(line []byte) (rec *Record, ok, usual bool) {
 func SkimPreviousRow(line []byte) (rec *Record, ok bool) {
 	return (&skimmer{previous: true}).read(line)
 }
-
-// SkimFields are the names of the fields that Skim knows, in its order.
-func SkimFields() (record, mutation []string) {
-	names := func(list []field) (out []string) {
-		for _, f := range list {
-			out = append(out, f.name)
-		}
-		return out
-	}
-	return names(recordFields), names(mutationFields)
-}

@@ -5,8 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/crc32"
-	"math/rand/v2"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
 // The lock file begins with a header that the live processes share. It is never
@@ -119,23 +120,12 @@ func (l *Log) lockWait() time.Duration { return cmp.Or(l.o.LockWait, defaultLock
 
 // kernelLock takes one byte of the lock file, which dies with the process.
 func (l *Log) kernelLock(ctx context.Context, at int64, limit time.Duration) (unlock func(), err error) {
-	deadline, wait := time.Now().Add(limit), 20*time.Microsecond
-	for {
-		ok, err := l.o.Lock.TryLock(at, 1, true)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			return func() { l.o.Lock.Unlock(at, 1) }, nil
-		}
-		if time.Now().After(deadline) {
-			return nil, ErrLocked
-		}
-		select {
-		case <-time.After(wait/2 + rand.N(wait)):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		wait = min(2*wait, 2*time.Millisecond)
+	ok, err := lock.Poll(ctx, l.o.Lock, at, true, time.Now().Add(limit), 2*time.Millisecond)
+	if err == nil && !ok {
+		err = ErrLocked
 	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { l.o.Lock.Unlock(at, 1) }, nil
 }

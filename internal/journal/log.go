@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -197,22 +196,14 @@ func (l *Log) publishHeader() error {
 
 // load reads everything after From.
 func (l *Log) load(rep *OpenReport) error {
-	first := uint64(1)
-	if from := l.o.From; from != nil && from.Seq > 0 && l.fits(*from) {
-		l.pos, rep.SnapshotUsed = *from, true
+	first, from := uint64(1), l.o.From
+	if rep.SnapshotUsed = from != nil && l.fits(*from); rep.SnapshotUsed && from.Seq > 0 {
+		l.pos, first = *from, from.Segment
 		l.head.Store(from.Seq)
-		first = from.Segment
 	}
 	segs, err := l.reach(first)
-	if err != nil || len(segs) == 0 {
-		rep.SnapshotUsed = l.o.From != nil && l.o.From.Seq == 0
+	if err != nil || len(segs) == 0 || from != nil && !rep.SnapshotUsed { // then the caller starts again without it
 		return err
-	}
-	if l.o.From != nil && l.o.From.Seq == 0 {
-		rep.SnapshotUsed = true
-	}
-	if l.o.From != nil && !rep.SnapshotUsed {
-		return nil // the caller starts again without the snapshot
 	}
 	until := uint64(locked)
 	if now := l.readShared(); l.o.Live && now.durableOK {
@@ -298,28 +289,24 @@ func (l *Log) adjudicate(rep *OpenReport) error {
 	if l.file == nil {
 		return nil
 	}
-	notes, err := l.tornNotes()
-	if err != nil || len(notes) == 0 {
+	note, err := l.tornNote()
+	if err != nil || note == nil {
 		return err
 	}
-	recs := make([]*Record, len(notes))
-	for i := range notes {
-		recs[i] = l.noteRecord(&notes[i])
-	}
 	if rep != nil {
-		rep.Torn = append(rep.Torn, notes...)
-		rep.Malformed += len(notes)
+		rep.Torn = append(rep.Torn, *note)
+		rep.Malformed++
 	}
-	err = l.writeRows(recs)
+	err = l.writeRows([]*Record{l.noteRecord(note)})
 	var we *WriteError
 	if !noSpace(err) || errors.As(err, &we) && we.Effect != EffectNone {
 		return err
 	}
-	return l.blank(notes[0])
+	return l.blank(note)
 }
 
 // blank overwrites torn bytes in place; the next write begins at their start.
-func (l *Log) blank(torn Note) error {
+func (l *Log) blank(torn *Note) error {
 	buf := make([]byte, min(torn.To-torn.From, 64<<10))
 	for at := torn.From; at < torn.To; at += int64(len(buf)) {
 		if _, err := l.file.WriteAt(buf[:min(int64(len(buf)), torn.To-at)], at); err != nil {
@@ -338,9 +325,9 @@ func (l *Log) noteRecord(n *Note) *Record {
 
 func (l *Log) stamp() string { return stamp.Text(l.o.Now()) }
 
-// tornNotes describes the bytes between the last row and the end of the data
-// and moves the position past them.
-func (l *Log) tornNotes() ([]Note, error) {
+// tornNote describes the bytes between the last row and the end of the data, if there are
+// any, and moves the position past them.
+func (l *Log) tornNote() (*Note, error) {
 	st, err := l.file.Stat()
 	if err != nil {
 		return nil, err
@@ -360,11 +347,9 @@ func (l *Log) tornNotes() ([]Note, error) {
 	if _, err := l.file.ReadAt(garbage, l.pos.Offset); err != nil {
 		return nil, err
 	}
-	note := Note{What: NoteTorn, Segment: l.pos.Segment, From: l.pos.Offset, To: end}
-	sum := chainOf(garbage)
-	note.SHA256 = hex.EncodeToString(sum[:])
+	note := &Note{What: NoteTorn, Segment: l.pos.Segment, From: l.pos.Offset, To: end, SHA256: textHash(garbage)}
 	l.pos.Offset = end
-	return []Note{note}, nil
+	return note, nil
 }
 
 // endRow ends a whole row at end that only lacks its newline.

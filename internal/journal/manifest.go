@@ -105,11 +105,7 @@ func (c *manifestCache) keep(sha string, muts []Mutation) {
 }
 
 // ForgetManifest forgets the manifest that was read last.
-func (l *Log) ForgetManifest() {
-	l.manifests.mu.Lock()
-	defer l.manifests.mu.Unlock()
-	l.manifests.sha, l.manifests.muts = "", nil
-}
+func (l *Log) ForgetManifest() { l.manifests.keep("", nil) }
 
 // whole is decode with the mutations of the manifest. A record whose manifest
 // is lost has none.
@@ -179,7 +175,7 @@ func (l *Log) exportManifest(w io.Writer, rec *Record) error {
 }
 
 // manifestLine takes a line of a manifest in an export.
-func (v *exportReader) manifestLine(line []byte) error {
+func (v *Slices) manifestLine(line []byte) error {
 	var one exportedMut
 	var m Mutation
 	v.weight += len(line)
@@ -192,7 +188,7 @@ func (v *exportReader) manifestLine(line []byte) error {
 }
 
 // handOver gives the row that waited for its manifest to each.
-func (v *exportReader) handOver(each func(*Record) error) error {
+func (v *Slices) handOver(each func(*Record) error) error {
 	rec := v.held
 	v.held, v.weight = nil, 0
 	if rec == nil {

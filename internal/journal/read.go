@@ -308,7 +308,7 @@ func (l *Log) passSegment(seg, from, limit uint64, last *uint64, p *passage) (ma
 	if err != nil {
 		return 0, err
 	}
-	_, err = linesBy(f, start, st.Size, p.block, func(r row) error {
+	err = linesBy(f, start, st.Size, p.block, func(r row) error {
 		if seq, ok := seqOf(r.line); ok && seq < from {
 			return nil
 		}

@@ -50,16 +50,15 @@ type row struct {
 // lines calls fn for every line of f from offset from to offset to that ends
 // in a newline and holds more than NULs, whether it is a record or not.
 func lines(f io.ReaderAt, from, to int64, fn func(row) error) error {
-	_, err := linesBy(f, from, to, 64<<10, fn)
+	err := linesBy(f, from, to, 64<<10, fn)
 	if err == errStop {
 		err = nil
 	}
 	return err
 }
 
-// linesBy is lines that reads block bytes at a time. It returns the offset after the last
-// complete line, and errStop too.
-func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int64, error) {
+// linesBy is lines that reads block bytes at a time and returns errStop too.
+func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) error {
 	lent := borrow(block)
 	defer lending.Put(lent)
 	buf, kept := (*lent)[:block], 0 // the first kept bytes wait for their newline
@@ -70,7 +69,7 @@ func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int6
 		}
 		n, err := f.ReadAt(buf[kept:min(int64(len(buf)), int64(kept)+to-pos)], pos)
 		if err != nil && err != io.EOF {
-			return done, err
+			return err
 		}
 		if n == 0 {
 			break
@@ -87,14 +86,14 @@ func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int6
 			if line := bytes.TrimLeft(rest[:i], "\x00"); len(line) > 0 {
 				start += int64(i - len(line))
 				if err := fn(row{bytes.TrimRight(line, "\x00"), start, done}); err != nil {
-					return done, err
+					return err
 				}
 			}
 			rest = rest[i+1:]
 		}
 		kept = copy(buf, rest)
 	}
-	return done, nil
+	return nil
 }
 
 // lending holds the buffers of linesBy; the large ones serve small blocks, too.
@@ -175,7 +174,7 @@ func seek(f io.ReaderAt, end int64, seq uint64) (int64, error) {
 func firstRow(f io.ReaderAt, from, to int64) (at int64, seq uint64, err error) {
 	at = -1
 	first := true
-	_, err = linesBy(f, from, to, 4<<10, func(r row) error {
+	err = linesBy(f, from, to, 4<<10, func(r row) error {
 		if first { // most likely the end of a line that began before
 			first = false
 			if from > 0 {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"reflect"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -69,77 +71,81 @@ const (
 	wordSlots
 )
 
-// field is one field of a row. The tables have the order in which fields are written.
+// field is one field of a row.
 type field struct {
 	name string
 	read func(*skimmer) bool
 }
 
-var recordFields = []field{
-	{"seq", func(k *skimmer) bool { return k.number(&k.rec.Seq) }},
-	{"ts", func(k *skimmer) bool { return k.string(&k.rec.TS) }},
-	{"kind", func(k *skimmer) bool { return k.word(wordKind, &k.rec.Kind) }},
-	{"writer", func(k *skimmer) bool { return k.word(wordWriter, &k.rec.Writer) }},
-	{"chain", (*skimmer).skipText},
-	{"settled", func(k *skimmer) bool { return k.number(&k.rec.Settled) }},
-	{"commit", (*skimmer).skipText},
-	{"ref", func(k *skimmer) bool { return k.number(&k.rec.Ref) }},
-	{"caller", func(k *skimmer) bool { return k.word(wordCaller, &k.rec.Caller) }},
-	{"session", (*skimmer).skipText},
-	{"via", (*skimmer).skipAny},
-	{"invocation", (*skimmer).skipText},
-	{"key", func(k *skimmer) bool { return k.string(&k.rec.Key) }},
-	{"key_hash", (*skimmer).skipText},
-	{"tx", (*skimmer).skipText},
-	{"reason", func(k *skimmer) bool { return k.word(wordReason, &k.rec.Reason) }},
-	{"policy", (*skimmer).skipText},
-	{"accept_risk", (*skimmer).skipText},
-	{"level", func(k *skimmer) bool { return k.word(wordLevel, &k.rec.Level) }},
-	{"reply", (*skimmer).skipAny},
-	{"manifest", func(k *skimmer) bool { return k.string(&k.rec.Manifest) }},
-	{"muts", (*skimmer).mutations},
-	{"note", (*skimmer).leave},
-	{"group", (*skimmer).leave},
+// fieldsOf are the fields of a type in the order in which they are written, with the
+// functions that read some of them. The others are passed over.
+func fieldsOf(t reflect.Type, read map[string]func(*skimmer) bool) (list []field) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fn := read[name]
+		switch {
+		case fn != nil:
+		case f.Type.Kind() == reflect.String:
+			fn = (*skimmer).skipText
+		case f.Type.Kind() == reflect.Uint32:
+			fn = (*skimmer).skipMode
+		case f.Type.Kind() == reflect.Int64:
+			fn = func(k *skimmer) bool { return k.signed(new(int64)) }
+		case f.Type == reflect.TypeFor[[]string]():
+			fn = func(k *skimmer) bool { return k.bracketed('[', ']', k.skipText) }
+		default: // such a row is left to decode
+			fn = func(*skimmer) bool { return false }
+		}
+		list = append(list, field{name, fn})
+	}
+	return list
 }
 
-var mutationFields = []field{
-	{"op", func(k *skimmer) bool { return k.word(wordOp, &k.m.Op) }},
-	{"path", func(k *skimmer) bool { return k.string(&k.m.Path) }},
-	{"real", func(k *skimmer) bool { return k.string(&k.m.Real) }},
-	{"from", (*skimmer).skipText},
-	{"sha256", func(k *skimmer) bool {
+var recordFields = fieldsOf(reflect.TypeFor[Record](), map[string]func(*skimmer) bool{
+	"seq":      func(k *skimmer) bool { return k.number(&k.rec.Seq) },
+	"ts":       func(k *skimmer) bool { return k.string(&k.rec.TS) },
+	"kind":     func(k *skimmer) bool { return k.word(wordKind, &k.rec.Kind) },
+	"writer":   func(k *skimmer) bool { return k.word(wordWriter, &k.rec.Writer) },
+	"settled":  func(k *skimmer) bool { return k.number(&k.rec.Settled) },
+	"ref":      func(k *skimmer) bool { return k.number(&k.rec.Ref) },
+	"caller":   func(k *skimmer) bool { return k.word(wordCaller, &k.rec.Caller) },
+	"via":      (*skimmer).skipAny,
+	"key":      func(k *skimmer) bool { return k.string(&k.rec.Key) },
+	"reason":   func(k *skimmer) bool { return k.word(wordReason, &k.rec.Reason) },
+	"level":    func(k *skimmer) bool { return k.word(wordLevel, &k.rec.Level) },
+	"reply":    (*skimmer).skipAny,
+	"manifest": func(k *skimmer) bool { return k.string(&k.rec.Manifest) },
+	"muts":     (*skimmer).mutations,
+})
+
+var mutationFields = fieldsOf(reflect.TypeFor[Mutation](), map[string]func(*skimmer) bool{
+	"op":   func(k *skimmer) bool { return k.word(wordOp, &k.m.Op) },
+	"path": func(k *skimmer) bool { return k.string(&k.m.Path) },
+	"real": func(k *skimmer) bool { return k.string(&k.m.Real) },
+	"sha256": func(k *skimmer) bool {
 		if k.previous {
 			return k.string(&k.m.SHA256)
 		}
 		return k.skipText()
-	}},
-	{"bytes", func(k *skimmer) bool { return k.signed(&k.m.Bytes) }},
-	{"prev_sha256", func(k *skimmer) bool {
+	},
+	"bytes": func(k *skimmer) bool { return k.signed(&k.m.Bytes) },
+	"prev_sha256": func(k *skimmer) bool {
 		if k.previous {
 			return k.string(&k.m.PrevSHA256)
 		}
 		return k.presence(&k.m.PrevSHA256)
-	}},
-	{"prev_bytes", func(k *skimmer) bool { return k.signed(&k.m.PrevBytes) }},
-	{"mode", (*skimmer).skipMode},
-	{"prev_mode", (*skimmer).skipMode},
-	{"rev", func(k *skimmer) bool { return k.number(&k.m.Rev) }},
-	{"prev_seq", func(k *skimmer) bool { return k.number(&k.m.PrevSeq) }},
-	{"how", (*skimmer).skipText},
-	{"pay_sha256", func(k *skimmer) bool { return k.presence(&k.m.PaySHA256) }},
-	{"pay_bytes", func(k *skimmer) bool { return k.signed(&k.m.PayBytes) }},
-	{"slot", func(k *skimmer) bool { return k.presence(&k.m.Slot) }},
-	{"slot_born", func(k *skimmer) bool { return k.number(new(uint64)) }},
-	{"prev_id", (*skimmer).skipText},
-	{"slot_dir", (*skimmer).skipText},
-	{"dirs", func(k *skimmer) bool { return k.bracketed('[', ']', k.skipText) }},
-	{"class", func(k *skimmer) bool { return k.word(wordClass, &k.m.Class) }},
-	{"object", func(k *skimmer) bool { return k.string(&k.m.Object) }},
-	{"import_id", func(k *skimmer) bool { return k.string(&k.m.ImportID) }},
-	{"journal_id", (*skimmer).skipText},
-	{"prev_git", (*skimmer).skipText},
-	{"base", (*skimmer).skipText},
-}
+	},
+	"prev_bytes": func(k *skimmer) bool { return k.signed(&k.m.PrevBytes) },
+	"rev":        func(k *skimmer) bool { return k.number(&k.m.Rev) },
+	"prev_seq":   func(k *skimmer) bool { return k.number(&k.m.PrevSeq) },
+	"pay_sha256": func(k *skimmer) bool { return k.presence(&k.m.PaySHA256) },
+	"pay_bytes":  func(k *skimmer) bool { return k.signed(&k.m.PayBytes) },
+	"slot":       func(k *skimmer) bool { return k.presence(&k.m.Slot) },
+	"class":      func(k *skimmer) bool { return k.word(wordClass, &k.m.Class) },
+	"object":     func(k *skimmer) bool { return k.string(&k.m.Object) },
+	"import_id":  func(k *skimmer) bool { return k.string(&k.m.ImportID) },
+})
 
 // read is decode, limited to the fields that Skim promises.
 func (k *skimmer) read(line []byte) (*Record, bool) {
@@ -196,9 +202,6 @@ func (k *skimmer) mutations() bool {
 		}
 	}
 }
-
-// leave leaves a row with this field to decode.
-func (k *skimmer) leave() bool { return false }
 
 func (k *skimmer) skipText() bool {
 	_, ok := k.text()

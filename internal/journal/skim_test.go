@@ -60,23 +60,6 @@ const usualRow = `{"seq":7,"ts":"2026-11-21T10:00:00.000001Z","kind":"commit","w
 	`"bytes":12,"prev_sha256":"bb","prev_bytes":3,"mode":420,"prev_mode":384,"rev":2,"prev_seq":1,"how":"append","pay_sha256":"cc","pay_bytes":-9,"slot":"1-a-2","slot_born":1795664184395888174,"prev_id":"1.2.3.4.1795664184395888174",` +
 	`"slot_dir":"m/s","dirs":["x","y"],"class":"state","object":"o","import_id":"1-2","journal_id":"j","prev_git":"g","base":"b"},{"op":"","path":"","sha256":"","bytes":0,"prev_sha256":""}]}`
 
-// TestSkimKnowsEveryField: a row with a field that Skim does not know is decoded
-// whole, which takes several times as long.
-func TestSkimKnowsEveryField(t *testing.T) {
-	record, mutation := journal.SkimFields()
-	for _, c := range []struct {
-		of    reflect.Type
-		known []string
-	}{{reflect.TypeFor[journal.Record](), record}, {reflect.TypeFor[journal.Mutation](), mutation}} {
-		var want []string
-		for i := range c.of.NumField() {
-			name, _, _ := strings.Cut(c.of.Field(i).Tag.Get("json"), ",")
-			want = append(want, name)
-		}
-		testbed.Expect(t, reflect.DeepEqual(want, c.known), "%v has the fields\n%v, Skim knows\n%v", c.of, want, c.known)
-	}
-}
-
 // TestSkimReadsWhatDecodeReads: of every line Skim makes what decode makes,
 // among them the ones that are nearly of the usual form.
 func TestSkimReadsWhatDecodeReads(t *testing.T) {

@@ -1,11 +1,11 @@
 package journal_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,27 +19,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// openAs opens the journal as a process of its own.
-func openAs(t *testing.T, p *simfs.Process, writer string) *journal.Log {
+// openAs opens the journal as a process of its own, which waits for no lock unless it is said.
+func openAs(t *testing.T, p *simfs.Process, o journal.Options) *journal.Log {
 	t.Helper()
-	return openMarked(t, p, writer, new(atomic.Bool))
-}
-
-// openMarked is openAs for processes that share the mark of poison.
-func openMarked(t *testing.T, p *simfs.Process, writer string, mark *atomic.Bool) *journal.Log {
-	t.Helper()
-	return openWaiting(t, p, writer, mark, time.Millisecond)
-}
-
-// openWaiting is openMarked with the time limit of locks.
-func openWaiting(t *testing.T, p *simfs.Process, writer string, mark *atomic.Bool, wait time.Duration) *journal.Log {
-	t.Helper()
-	dir, err := p.Root().OpenDir("journal")
-	testbed.NoErr(t, err)
-	lock, err := p.Root().Open("lock", fsx.Read|fsx.Write|fsx.Create, 0o600)
-	testbed.NoErr(t, err)
-	l, _, err := journal.Open(ctx, journal.Options{Dir: dir, Lock: lock, Writer: writer, Preallocate: 2048, LockWait: wait,
-		Failed: func(uint64) { mark.Store(true) }, Marked: mark.Load})
+	o.LockWait = cmp.Or(o.LockWait, time.Millisecond)
+	l, _, err := openIn(p.Root(), o)
 	testbed.NoErr(t, err)
 	return l
 }
@@ -51,9 +35,8 @@ func openWaiting(t *testing.T, p *simfs.Process, writer string, mark *atomic.Boo
 func TestStoppedProcessSweep(t *testing.T) {
 	for n := 0; ; n++ {
 		fs := simfs.New()
-		fs.Root().Mkdir("journal", 0o700)
 		one, two := fs.NewProcess(), fs.NewProcess()
-		a, b := openAs(t, one, "a"), openAs(t, two, "b")
+		a, b := openAs(t, one, journal.Options{}), openAs(t, two, journal.Options{})
 		reached, done := one.PauseAt(n), make(chan error, 1)
 		go func() { done <- write(a, "of a", true) }()
 		var first error
@@ -79,7 +62,7 @@ func TestStoppedProcessSweep(t *testing.T) {
 		}
 		testbed.NoErr(t, write(b, "then", true), "stopped before operation ", n, ", afterwards")
 		testbed.NoErr(t, errors.Join(a.Close(), b.Close()))
-		have := paths(t, openAs(t, fs.NewProcess(), "c"))
+		have := paths(t, openAs(t, fs.NewProcess(), journal.Options{}))
 		slices.Sort(have)
 		slices.Sort(want)
 		testbed.Require(t, slices.Equal(have, want), "stopped before operation %d: %q, want %q", n, have, want)
@@ -96,10 +79,9 @@ func TestStoppedProcessIsNotWaitedForSweep(t *testing.T) {
 	for n, stopped := 0, true; stopped; n++ {
 		synctest.Test(t, func(t *testing.T) {
 			fs := simfs.New()
-			fs.Root().Mkdir("journal", 0o700)
 			one := fs.NewProcess()
-			a := openAs(t, one, "a")
-			b := openWaiting(t, fs.NewProcess(), "b", new(atomic.Bool), time.Hour)
+			a := openAs(t, one, journal.Options{})
+			b := openAs(t, fs.NewProcess(), journal.Options{LockWait: time.Hour})
 			reached, done := one.PauseAt(n), make(chan error, 1)
 			go func() { done <- write(a, "of a", true) }()
 			stopped = false
@@ -112,7 +94,9 @@ func TestStoppedProcessIsNotWaitedForSweep(t *testing.T) {
 			go func() {
 				short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
 				defer cancel()
-				_, err := b.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "b", Muts: []journal.Mutation{{Op: "create", Path: "meanwhile", SHA256: strings.Repeat("a", 64)}}}}, Ctx: short})
+				meanwhile := created("meanwhile")
+				meanwhile.Ctx = short
+				_, err := b.Commit(meanwhile)
 				ended <- err
 				dir, derr := fs.NewProcess().Root().OpenDir("journal")
 				lock, lerr := fs.NewProcess().Root().Open("lock", fsx.Read|fsx.Write, 0o600)
@@ -136,8 +120,7 @@ func TestStoppedProcessIsNotWaitedForSweep(t *testing.T) {
 // it has read the rows of others to their end.
 func TestCloseAfterAFailedRead(t *testing.T) {
 	fs := simfs.New()
-	fs.Root().Mkdir("journal", 0o700)
-	a, b := openAs(t, fs.NewProcess(), "a"), openAs(t, fs.NewProcess(), "b")
+	a, b := openAs(t, fs.NewProcess(), journal.Options{}), openAs(t, fs.NewProcess(), journal.Options{})
 	for _, err := range []error{write(a, "first", true), write(b, "second", true)} {
 		testbed.NoErr(t, err)
 	}
@@ -149,7 +132,7 @@ func TestCloseAfterAFailedRead(t *testing.T) {
 	})
 	a.Close()
 	fs.Inject(nil)
-	have := paths(t, openAs(t, fs.NewProcess(), "c"))
+	have := paths(t, openAs(t, fs.NewProcess(), journal.Options{}))
 	testbed.Require(t, slices.Equal(have, []string{"first", "second"}), "%q", have)
 }
 
@@ -158,9 +141,9 @@ func TestCloseAfterAFailedRead(t *testing.T) {
 func TestPoisonBesideAStoppedProcessSweep(t *testing.T) {
 	for n, stopped := 0, true; stopped; n++ {
 		fs := simfs.New()
-		fs.Root().Mkdir("journal", 0o700)
 		one, two, mark := fs.NewProcess(), fs.NewProcess(), new(atomic.Bool)
-		a, b := openMarked(t, one, "a", mark), openMarked(t, two, "b", mark)
+		o := journal.Options{Failed: func(uint64) { mark.Store(true) }, Marked: mark.Load}
+		a, b := openAs(t, one, o), openAs(t, two, o)
 		reached, done := one.PauseAt(n), make(chan error, 1)
 		go func() { done <- write(a, "of a", true) }()
 		select {
@@ -186,8 +169,7 @@ func TestPoisonBesideAStoppedProcessSweep(t *testing.T) {
 func TestPoisonWithoutAMarkSweep(t *testing.T) {
 	for n, poisoned := 0, true; poisoned; n++ {
 		fs := simfs.New()
-		fs.Root().Mkdir("journal", 0o700)
-		a, b := openAs(t, fs.NewProcess(), "a"), openAs(t, fs.NewProcess(), "b")
+		a, b := openAs(t, fs.NewProcess(), journal.Options{}), openAs(t, fs.NewProcess(), journal.Options{})
 		ops, ended := 0, false
 		poisoned = false
 		fs.Before(func(op simfs.Op) {
@@ -214,14 +196,13 @@ func TestWritersWaitAtTheSameTime(t *testing.T) {
 	for _, freed := range []time.Duration{0, limit + 2*apart + apart/2} { // never, or when three have given up
 		synctest.Test(t, func(t *testing.T) {
 			fs := simfs.New()
-			fs.Root().Mkdir("journal", 0o700)
-			l := openWaiting(t, fs.NewProcess(), "a", new(atomic.Bool), limit)
+			l := openAs(t, fs.NewProcess(), journal.Options{LockWait: limit})
 			lock := testbed.Must(fs.NewProcess().Root().Open("lock", fsx.Read|fsx.Write, 0))(t)
 			ok, err := lock.TryLock(1<<40, 1, true)
 			testbed.Require(t, ok && err == nil, "%v %v", ok, err)
 			short, cancel := context.WithTimeout(ctx, apart/2)
 			defer cancel()
-			testbed.Fails(l.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "a"}}, Ctx: short}))(t, context.DeadlineExceeded)
+			testbed.Fails(l.Commit(&journal.Batch{Recs: created("x").Recs, Ctx: short}))(t, context.DeadlineExceeded)
 			if freed > 0 {
 				time.AfterFunc(freed, func() { lock.Unlock(1<<40, 1) })
 			}

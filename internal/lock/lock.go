@@ -5,6 +5,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -60,10 +61,9 @@ const (
 	markAt      = 16           // of a number of eight bytes
 	moveByte    = firstKey - 1 // beyond what any file holds, so that it can be copied
 
-	firstKey  = 1 << 20
-	keyMask   = 1<<61 - 1
-	waitFirst = 50 * time.Microsecond
-	waitMost  = 5 * time.Millisecond
+	firstKey = 1 << 20
+	keyMask  = 1<<61 - 1
+	waitMost = 5 * time.Millisecond
 )
 
 // Table is the locks of one process on one workspace. It is safe for
@@ -151,19 +151,15 @@ func (t *Table) SetMark(n uint64) error {
 	return err
 }
 
-func slotOf(key string) int64 {
-	h := fnv.New64a()
-	h.Write([]byte(key))
-	return firstKey + int64(h.Sum64()&keyMask)
-}
-
 // slotsOf returns the bytes of some keys in the lock file, in the order in which all
 // processes lock them, so that no two callers can wait for each other. Keys with the same
 // byte are one lock.
 func slotsOf(keys []string) []int64 {
 	list := make([]int64, 0, len(keys))
 	for _, k := range keys {
-		list = append(list, slotOf(k))
+		h := fnv.New64a()
+		h.Write([]byte(k))
+		list = append(list, firstKey+int64(h.Sum64()&keyMask))
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -209,9 +205,12 @@ func (t *Table) all(ctx context.Context, deadline time.Time, what string, keys [
 	return func() { t.release(list) }, nil
 }
 
+// release leaves the records of the holder: they are read only by those who wait for a
+// key, and the next holder writes its own.
 func (t *Table) release(list []int64) {
-	for i := len(list) - 1; i >= 0; i-- {
-		t.unlockOne(list[i])
+	for _, slot := range slices.Backward(list) {
+		t.file.Unlock(slot, 1)
+		t.handOver(slot)
 	}
 }
 
@@ -265,16 +264,12 @@ func (t *Table) queue(ctx context.Context, deadline time.Time, slot int64) error
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, c := range e.queue {
-		if c == turn {
-			e.queue = append(e.queue[:i], e.queue[i+1:]...)
-			if cause == nil {
-				cause = &TimeoutError{Holder: e.holder}
-			}
-			return cause
-		}
+	i := slices.Index(e.queue, turn)
+	if i < 0 {
+		return nil // the turn came at the last moment
 	}
-	return nil // the turn came at the last moment
+	e.queue = slices.Delete(e.queue, i, i+1)
+	return cmp.Or(cause, error(&TimeoutError{Holder: e.holder}))
 }
 
 // handOver gives the key to the next goroutine that waits.
@@ -282,9 +277,6 @@ func (t *Table) handOver(slot int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.held[slot]
-	if e == nil {
-		return
-	}
 	if len(e.queue) == 0 {
 		delete(t.held, slot)
 		return
@@ -293,18 +285,17 @@ func (t *Table) handOver(slot int64) {
 	e.queue = e.queue[1:]
 }
 
-// unlockOne leaves the record of the holder: it is read only by those who wait for the
-// key, and the next holder writes its own.
-func (t *Table) unlockOne(slot int64) {
-	t.file.Unlock(slot, 1)
-	t.handOver(slot)
-}
-
 // poll tries the kernel lock until it is acquired, the deadline passes or ctx ends.
 func (t *Table) poll(ctx context.Context, deadline time.Time, slot int64, exclusive bool) (bool, error) {
-	wait := waitFirst
+	return Poll(ctx, t.file, slot, exclusive, deadline, waitMost)
+}
+
+// Poll tries to lock one byte of a file until it is locked, the deadline passes or ctx ends,
+// at intervals that grow up to most.
+func Poll(ctx context.Context, f fsx.File, at int64, exclusive bool, deadline time.Time, most time.Duration) (bool, error) {
+	wait := most / 100
 	for {
-		ok, err := t.file.TryLock(slot, 1, exclusive)
+		ok, err := f.TryLock(at, 1, exclusive)
 		if ok || err != nil {
 			return ok, err
 		}
@@ -321,6 +312,6 @@ func (t *Table) poll(ctx context.Context, deadline time.Time, slot int64, exclus
 			timer.Stop()
 			return false, ctx.Err()
 		}
-		wait = min(2*wait, waitMost)
+		wait = min(2*wait, most)
 	}
 }

@@ -74,7 +74,6 @@ type Call struct {
 	Effect fault.Effect // the effect on disk if the call fails now
 	Seq    uint64       // the newest row it wrote
 	temps  []string     // files in staging/ that were made to take the place of others
-	end    []func()
 }
 
 // The steps of calls of the operator.
@@ -215,56 +214,48 @@ func canceled(ctx context.Context) error {
 	return nil
 }
 
-// begin starts a call and excludes others of its kind.
-func (s *Store) begin(ctx context.Context, op string, r call.Call, enter func() error) (*Call, context.Context, error) {
+// run runs do as a call, which excludes others of its kind. The call is complete then: its
+// receipt is left to the caller.
+func (s *Store) run(ctx context.Context, op string, r call.Call, enter func() error, do func(context.Context, *Call) error) (*Call, error) {
 	c := &Call{Store: s, Host: s.Host(ctx, op, r), DryRun: r.DryRun, Effect: fault.EffectNone}
 	err := c.CheckLabels(r.Caller, r.Session)
 	if err == nil {
-		err = enter()
+		err = c.alone(ctx, op, r.Caller, enter, do)
 	}
 	if err != nil {
-		return nil, ctx, c.fail(err)
+		err = c.Failed(err, c.Effect)
 	}
-	c.end = append(c.end, s.Engine.Leave)
+	return c, err
+}
+
+func (c *Call) alone(ctx context.Context, op, caller string, enter func() error, do func(context.Context, *Call) error) error {
+	if err := enter(); err != nil {
+		return err
+	}
+	defer c.Engine.Leave()
 	if !adapter.IsReported(ctx) {
-		c.end = append(c.end, s.Engine.Announce(func() lock.Call { return lock.Call{Op: op, Caller: s.SafeText(r.Caller)} }))
+		defer c.Engine.Announce(func() lock.Call { return lock.Call{Op: op, Caller: c.SafeText(caller)} })()
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, ctx, c.fail(fault.New(fault.Canceled).Because(err))
+		return fault.New(fault.Canceled).Because(err)
 	}
-	if s.Engine.Locks != nil {
-		unlock, err := s.Engine.Locks.Names(ctx, s.LockTimeout, op, "upkeep")
+	if c.Engine.Locks != nil {
+		unlock, err := c.Engine.Locks.Names(ctx, c.LockTimeout, op, "upkeep")
 		if err != nil {
-			return nil, ctx, c.fail(err)
+			return err
 		}
-		c.end = append(c.end, unlock)
+		defer unlock()
 	}
-	ctx, account, end := progress.Begin(ctx)
-	c.Meter, c.end = account, append(c.end, end)
-	return c, ctx, nil
-}
-
-func (c *Call) close() {
-	for i := len(c.end) - 1; i >= 0; i-- {
-		c.end[i]()
+	ctx, meter, end := progress.Begin(ctx)
+	defer end()
+	c.Meter = meter
+	err := do(ctx, c)
+	if err != nil { // its files in staging/ would look like work in progress
+		for _, name := range c.temps {
+			c.Engine.Disk.Staging.Remove(name)
+		}
 	}
-	c.end = nil
-}
-
-// fail ends the call with an error. Its files in staging/ would look like work in
-// progress.
-func (c *Call) fail(err error) error {
-	for _, name := range c.temps {
-		c.Engine.Disk.Staging.Remove(name)
-	}
-	c.close()
-	return c.Failed(err, c.Effect)
-}
-
-// done ends the call.
-func (c *Call) done(changed bool, warnings ...string) call.Receipt {
-	c.close()
-	return c.Done(changed, c.Seq, warnings...)
+	return err
 }
 
 func invalid(argument, hint string) error {
@@ -279,113 +270,109 @@ func digest(text string) call.Digest {
 
 // Repair is [admin.Operator.Repair].
 func (s *Store) Repair(ctx context.Context, r admin.RepairRequest) (out admin.RepairResult, err error) {
-	c, ctx, err := s.begin(ctx, "repair", r.Call, s.Engine.Enter)
+	c, err := s.run(ctx, "repair", r.Call, s.Engine.Enter, func(ctx context.Context, c *Call) (err error) {
+		if e := fault.CheckText("acknowledge", r.Acknowledge, gate.MaxReason); e != nil {
+			return e
+		}
+		out, err = c.repair(ctx, r.Acknowledge)
+		return err
+	})
 	if err != nil {
-		return out, err
+		return admin.RepairResult{}, err
 	}
-	if e := fault.CheckText("acknowledge", r.Acknowledge, gate.MaxReason); e != nil {
-		return out, c.fail(e)
-	}
-	done, err := c.repair(ctx, r.Acknowledge)
-	if err != nil {
-		return out, c.fail(err)
-	}
-	done.Receipt = c.done(len(done.Actions) > 0)
-	return done, nil
+	out.Receipt = c.Done(len(out.Actions) > 0, c.Seq)
+	return out, nil
 }
 
 // Compact is [admin.Operator.Compact].
 func (s *Store) Compact(ctx context.Context, r admin.CompactRequest) (out admin.CompactResult, err error) {
-	c, ctx, err := s.begin(ctx, "compact", r.Call, s.Engine.Enter)
-	if err != nil {
-		return out, err
-	}
 	keep := 10_000 // of the newest rows that cursors reach
 	if r.KeepRows != nil {
 		keep = *r.KeepRows
 	}
-	if keep < 0 {
-		return out, c.fail(invalid("keep_rows", "keep_rows must be 0 or more"))
-	}
-	p, err := c.compact(ctx, keep)
+	var p *compaction
+	c, err := s.run(ctx, "compact", r.Call, s.Engine.Enter, func(ctx context.Context, c *Call) (err error) {
+		if keep < 0 {
+			return invalid("keep_rows", "keep_rows must be 0 or more")
+		}
+		p, err = c.compact(ctx, keep)
+		return err
+	})
 	if err != nil {
-		return out, c.fail(err)
+		return out, err
 	}
 	var warnings []string
 	if p.blocked {
 		warnings = append(warnings, "other_writer_live")
 	}
-	p.out.Receipt = c.done(p.changed, warnings...)
+	p.out.Receipt = c.Done(p.changed, c.Seq, warnings...)
 	return p.out, nil
 }
 
 // Erase is [admin.Operator.Erase].
 func (s *Store) Erase(ctx context.Context, r admin.EraseRequest) (out admin.EraseResult, err error) {
-	c, ctx, err := s.begin(ctx, "erase", call.Call{DryRun: r.DryRun}, s.Engine.Enter) // the labels are not checked yet
+	var e *eraser
+	unchecked := call.Call{DryRun: r.DryRun} // newEraser looks at the labels first
+	c, err := s.run(ctx, "erase", unchecked, s.Engine.Enter, func(ctx context.Context, c *Call) (err error) {
+		if err := c.CheckLabels(r.Caller, r.Session); err != nil {
+			return err
+		}
+		if e := fault.CheckText("reason", r.Reason, gate.MaxReason); e != nil {
+			return e
+		}
+		if e, err = c.newEraser(r); err != nil {
+			return err
+		}
+		by := &c.Asked().Req
+		by.Caller, by.Session = cmp.Or(r.Caller, by.Caller), cmp.Or(r.Session, by.Session)
+		return e.run(ctx, !r.SkipWorkspace)
+	})
 	if err != nil {
 		return out, err
 	}
-	if err := c.CheckLabels(r.Caller, r.Session); err != nil {
-		return out, c.fail(err)
-	}
-	if e := fault.CheckText("reason", r.Reason, gate.MaxReason); e != nil {
-		return out, c.fail(e)
-	}
-	e, err := c.newEraser(r)
-	if err != nil {
-		return out, c.fail(err)
-	}
-	by := &c.Asked().Req
-	by.Caller, by.Session = cmp.Or(r.Caller, by.Caller), cmp.Or(r.Session, by.Session)
-	if err := e.run(ctx, !r.SkipWorkspace); err != nil {
-		return out, c.fail(err)
-	}
-	done := e.result()
+	out = e.result()
 	var warnings []string
-	if len(done.Left) > 0 {
+	if len(out.Left) > 0 {
 		warnings = append(warnings, "secret_left")
 	}
-	if len(done.Workspace) > 0 {
+	if len(out.Workspace) > 0 {
 		warnings = append(warnings, "secret_in_workspace")
 	}
-	done.Receipt = c.done(len(done.Places) > 0, warnings...)
-	return done, nil
+	out.Receipt = c.Done(len(out.Places) > 0, c.Seq, warnings...)
+	return out, nil
 }
 
 // Export is [admin.Operator.Export].
 func (s *Store) Export(ctx context.Context, r admin.ExportRequest) (out admin.ExportResult, err error) {
-	c, ctx, err := s.begin(ctx, "export", call.Call{Caller: r.Caller, Session: r.Session}, s.Engine.EnterReader)
-	if err != nil {
-		return out, err
-	}
-	if r.W == nil {
-		return out, c.fail(invalid("w", "give a writer"))
-	}
-	foot, err := c.export(ctx, r.W, r.After, r.Upto, r.Same, s.Engine.Version)
-	if err != nil {
-		return out, c.fail(err)
-	}
-	c.close()
-	return admin.ExportResult{
-		Rows: foot.Rows, First: foot.First, Last: foot.Last, Malformed: foot.Malformed, SHA256: digest(foot.SHA256), Chain: digest(foot.Chain),
-	}, nil
+	_, err = s.run(ctx, "export", call.Call{Caller: r.Caller, Session: r.Session}, s.Engine.EnterReader, func(ctx context.Context, c *Call) error {
+		if r.W == nil {
+			return invalid("w", "give a writer")
+		}
+		foot, err := c.export(ctx, r.W, r.After, r.Upto, r.Same, s.Engine.Version)
+		if err == nil {
+			out = admin.ExportResult{
+				Rows: foot.Rows, First: foot.First, Last: foot.Last, Malformed: foot.Malformed, SHA256: digest(foot.SHA256), Chain: digest(foot.Chain),
+			}
+		}
+		return err
+	})
+	return out, err
 }
 
 // Import is [admin.Operator.Import].
 func (s *Store) Import(ctx context.Context, r admin.ImportRequest) (out admin.ImportResult, err error) {
-	c, ctx, err := s.begin(ctx, "import", r.Call, s.Engine.Enter)
+	c, err := s.run(ctx, "import", r.Call, s.Engine.Enter, func(ctx context.Context, c *Call) (err error) {
+		if r.R == nil {
+			return invalid("r", "give a reader")
+		}
+		out, err = c.load(ctx, r.R, r.AllowNonEmpty)
+		return err
+	})
 	if err != nil {
-		return out, err
+		return admin.ImportResult{}, err
 	}
-	if r.R == nil {
-		return out, c.fail(invalid("r", "give a reader"))
-	}
-	done, err := c.load(ctx, r.R, r.AllowNonEmpty)
-	if err != nil {
-		return out, c.fail(err)
-	}
-	done.Receipt = c.done(done.Imported > 0)
-	return done, nil
+	out.Receipt = c.Done(out.Imported > 0, c.Seq)
+	return out, nil
 }
 
 // export writes the rows after one number up to another, 0 for all, to w. With same

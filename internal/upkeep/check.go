@@ -66,7 +66,10 @@ func (c *checker) run(ctx context.Context) error {
 		c.Engine.FlushCopies()
 	}
 	if c.Engine.Disk.State != nil {
-		c.readMeta()
+		var data []byte
+		if data, c.metaErr = durable.ReadFile(c.Engine.Disk.State, engine.MetaName, engine.MetaLimit); c.metaErr == nil && json.Unmarshal(data, &c.closed) != nil {
+			c.closed, c.badMeta = engine.Meta{}, true
+		}
 		for _, step := range []func() error{c.journal, c.meta, c.staging, c.parts, func() error { return c.files(ctx) }} {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -77,13 +80,6 @@ func (c *checker) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (c *checker) readMeta() {
-	var data []byte
-	if data, c.metaErr = durable.ReadFile(c.Engine.Disk.State, engine.MetaName, engine.MetaLimit); c.metaErr == nil && json.Unmarshal(data, &c.closed) != nil {
-		c.closed, c.badMeta = engine.Meta{}, true
-	}
 }
 
 // checker is one check in progress.
@@ -123,7 +119,14 @@ func (c *checker) journal() error {
 	}
 	c.Things(StepJournal, 0, "checking journal rows")
 	c.began = c.Engine.Log.Head()
-	counts, err := c.Engine.Log.Audit(c.auditor())
+	c.heads = map[uint64][32]byte{}
+	if c.closed.NextSeq > 1 {
+		c.heads[c.closed.NextSeq-1] = [32]byte{}
+	}
+	counts, err := c.Engine.Log.Audit(journal.Auditor{
+		Problem: c.rowProblem, Row: c.row, Deep: c.deep, Watch: c.heads,
+		Start: func(known *journal.Known) { c.known = known },
+	})
 	c.pos = counts.Pos
 	n := &c.out.Counters
 	n.Segments, n.Parked, n.Rows, n.Malformed, n.Accepted = counts.Segments, counts.Parked, counts.Rows, counts.Malformed, counts.Accepted
@@ -133,7 +136,10 @@ func (c *checker) journal() error {
 // row follows the versions of every path.
 func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 	c.One()
-	c.follow(rec.Seq)
+	if rec.Seq > c.last+1 {
+		c.gaps = append(c.gaps, [2]uint64{c.last + 1, rec.Seq - 1})
+	}
+	c.last = max(c.last, rec.Seq)
 	if rec.Manifest != "" && len(rec.Muts) == 0 {
 		c.manifestMissing(rec)
 	}
@@ -309,18 +315,6 @@ func (c *checker) catchUp() error {
 	})
 }
 
-// auditor returns the callbacks that the check needs from an audit of the journal.
-func (c *checker) auditor() journal.Auditor {
-	c.heads = map[uint64][32]byte{}
-	if c.closed.NextSeq > 1 {
-		c.heads[c.closed.NextSeq-1] = [32]byte{}
-	}
-	return journal.Auditor{
-		Problem: c.rowProblem, Row: c.row, Deep: c.deep, Watch: c.heads,
-		Start: func(known *journal.Known) { c.known = known },
-	}
-}
-
 // rowProblem takes a problem of the journal.
 func (c *checker) rowProblem(p journal.Problem) {
 	c.problem(p.Code, p.Name, p.Seq, p.Detail)
@@ -354,14 +348,6 @@ func (c *checker) head() {
 		p.Code, p.Detail = journal.ProblemHead, "the newest row differs from the head recorded in meta.json"
 	}
 	c.unlessAccepted(p)
-}
-
-// follow notes which rows are not there.
-func (c *checker) follow(seq uint64) {
-	if seq > c.last+1 {
-		c.gaps = append(c.gaps, [2]uint64{c.last + 1, seq - 1})
-	}
-	c.last = max(c.last, seq)
 }
 
 // unlinked reports whether two rows of a path cannot be expected to be linked:
@@ -533,8 +519,7 @@ func (s *Store) notAFile(part, name string) bool {
 // by now is.
 func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
 	have, err := fileSHA(file{dir: dir, name: name})
-	var kind *fsx.TypeError
-	if errors.As(err, &kind) {
+	if engine.IsOdd(err) {
 		return false, nil
 	}
 	return have == "" || have == sha, err
@@ -635,11 +620,8 @@ func (c *checker) drafts() error {
 
 func (c *checker) budgets() error {
 	data, err := durable.ReadFile(c.Engine.Disk.State, budget.Name, budget.Limit)
-	if engine.IsAbsent(err) {
-		return nil
-	}
-	if err != nil && !engine.IsOdd(err) {
-		return err
+	if engine.IsAbsent(err) || engine.IsUnread(err) {
+		return ignoreAbsent(err)
 	}
 	if _, ok := c.Budgets.Decode(data); err != nil || !ok {
 		c.problem(problemBudgets, budget.Name, 0, "the retry counts cannot be read; they start again from zero")
@@ -653,11 +635,8 @@ func (c *checker) cursors() error {
 			return nil
 		}
 		data, err := durable.ReadFile(dir, name, engine.MetaLimit)
-		if engine.IsAbsent(err) {
-			return nil
-		}
-		if err != nil && !engine.IsOdd(err) {
-			return err
+		if engine.IsAbsent(err) || engine.IsUnread(err) {
+			return ignoreAbsent(err)
 		}
 		var cur struct{ Agent string }
 		if err != nil || json.Unmarshal(data, &cur) != nil || name != feed.CursorName(cur.Agent) {

@@ -234,6 +234,19 @@ func (p *compaction) sweep(ctx context.Context) (gone []*engine.Kept, err error)
 // it and a durable row records it.
 func (p *compaction) journal(ctx context.Context) error {
 	p.Meter.Things(StepJournal, 0, "archiving old journal segments")
+	if err := p.archive(ctx); err != nil {
+		return err
+	}
+	ends, err := p.snapshots()
+	if err != nil {
+		return err
+	}
+	p.out.Snapshots = len(ends)
+	p.out.LiveFrom, err = p.Engine.Log.Oldest()
+	return err
+}
+
+func (p *compaction) archive(ctx context.Context) error {
 	if err := p.Engine.Log.CatchUp(); err != nil {
 		return err
 	}
@@ -248,13 +261,10 @@ func (p *compaction) journal(ctx context.Context) error {
 	fresh := len(ends) >= 2 && ends[0].Seq == p.Engine.Log.Head() // two are sound, and the newer one covers every row
 	if p.DryRun {
 		p.changed = p.changed || len(due) > 0 || !fresh
-		if err := p.eachFact(ctx, due, p.archived); err != nil {
-			return err
-		}
-		return p.finish()
+		return p.eachFact(ctx, due, p.archived)
 	}
 	if fresh && len(due) == 0 && !p.changed {
-		return p.finish()
+		return nil
 	}
 	p.changed = true
 	if err := p.snapshot(); err != nil {
@@ -267,29 +277,18 @@ func (p *compaction) journal(ctx context.Context) error {
 		return err
 	}
 	if ends, err = p.snapshots(); err != nil || len(ends) < 2 {
-		return errors.Join(err, p.finish())
+		return err
 	}
 	if due, err = p.due(min(ends[0].Segment, ends[1].Segment)); err != nil {
 		return err
 	}
-	if err := p.park(ctx, due); err != nil {
-		return err
-	}
-	return p.finish()
+	return p.park(ctx, due)
 }
 
 // due lists the segments that can be parked: sealed ones that hold none of the
 // newest rows and precede the segment limit.
 func (p *compaction) due(limit uint64) ([]uint64, error) {
-	sealed, err := p.Engine.Log.Sealed()
-	if err != nil {
-		return nil, err
-	}
-	parked, err := p.Engine.Log.Parked()
-	if err != nil {
-		return nil, err
-	}
-	live, err := p.Engine.Log.Oldest()
+	sealed, err := p.Engine.Log.Unparked()
 	if err != nil {
 		return nil, err
 	}
@@ -297,9 +296,6 @@ func (p *compaction) due(limit uint64) ([]uint64, error) {
 	upto := head - min(head, uint64(p.keep)) // this row and those before it may go
 	var list []uint64
 	for i, first := range sealed {
-		if first < live && slices.Contains(parked, first) {
-			continue
-		}
 		next := p.Engine.Log.End().Segment
 		if i+1 < len(sealed) {
 			next = sealed[i+1]
@@ -371,21 +367,6 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 func (p *compaction) archived(f journal.SegmentFacts) error {
 	p.out.Archived = append(p.out.Archived, admin.ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: digest(f.SHA256)})
 	return nil
-}
-
-// finish fills in the result.
-func (p *compaction) finish() error {
-	list, err := index.Snapshots(p.Engine.Disk.Index)
-	if err != nil {
-		return err
-	}
-	for _, snap := range list {
-		if snap.Err == nil {
-			p.out.Snapshots++
-		}
-	}
-	p.out.LiveFrom, err = p.Engine.Log.Oldest()
-	return err
 }
 
 // snapshot writes a snapshot of the index and reads it back.

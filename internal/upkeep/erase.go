@@ -115,8 +115,10 @@ func (e *eraser) run(ctx context.Context, workspace bool) error {
 		}
 	}
 	if !e.DryRun {
-		if err := e.renew(); err != nil {
-			return err
+		if e.out.Rows > 0 || e.places["manifests"] > 0 { // caches know erased paths
+			if err := e.renewRows(); err != nil {
+				return err
+			}
 		}
 		if err := e.whatIsLeft(ctx); err != nil {
 			return err
@@ -143,22 +145,18 @@ func (e *eraser) redactions(fn func(known *journal.Known, first uint64, plan *jo
 	}
 	for _, first := range segs {
 		plan, err := e.Engine.Log.PlanRedaction(known, first, e.n)
+		if errors.Is(err, needle.ErrStructure) {
+			return fault.New(fault.InvalidArgument).With("argument", "secret").
+				Hintf("these bytes also occur in the structure of the journal; give more of the secret, or another part of it")
+		}
 		if err != nil {
-			return e.refused(err)
+			return err
 		}
 		if err := fn(known, first, plan); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (e *eraser) refused(err error) error {
-	if errors.Is(err, needle.ErrStructure) {
-		return fault.New(fault.InvalidArgument).With("argument", "secret").
-			Hintf("these bytes also occur in the structure of the journal; give more of the secret, or another part of it")
-	}
-	return err
 }
 
 // allSegments lists the sealed segments and the one that is written to.
@@ -240,14 +238,6 @@ func (e *eraser) shown(path string) string {
 	}
 	out, _ := e.n.Mask([]byte(path))
 	return string(out)
-}
-
-// renew makes the caches again that knew erased paths.
-func (e *eraser) renew() error {
-	if e.out.Rows == 0 && e.places["manifests"] == 0 {
-		return nil
-	}
-	return e.renewRows()
 }
 
 // quiet waits until every commit in progress is settled, and

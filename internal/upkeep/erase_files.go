@@ -343,7 +343,13 @@ func (e *eraser) directory(ctx context.Context, list []entry) error {
 		defer e.Budgets.Lock()()
 	}
 	e.hit = map[string]bool{}
-	err := e.together(list)
+	var err error
+	switch list[0].place() { // what contains the secret only together with another file
+	case chunks.Dir:
+		err = e.spans(list)
+	case scratch.Dir:
+		err = e.listed(list[0].dir)
+	}
 	for _, f := range list {
 		if err != nil {
 			return err
@@ -378,19 +384,6 @@ func (e *eraser) directory(ctx context.Context, list []entry) error {
 		}
 	}
 	return err
-}
-
-// together hits the objects in one directory that contain the secret only together with
-// another file: chunks next to each other, and objects of the scratchpad that the index
-// describes.
-func (e *eraser) together(list []entry) error {
-	switch list[0].place() {
-	case chunks.Dir:
-		return e.spans(list)
-	case scratch.Dir:
-		return e.listed(list[0].dir)
-	}
-	return nil
 }
 
 // drop removes the objects that are hit. An object exists as long as its first file does,
