@@ -168,7 +168,7 @@ func (c *Comparer) show(d *Diff, u *udiff.UnifiedDiff) {
 			}
 			text := start(signs(again[0], true), lineSigns)
 			again = again[1:]
-			one.Lines = append(one.Lines, diffLine{Op: opOf(l.Kind), Text: text})
+			one.Lines = append(one.Lines, diffLine{Op: opOf[l.Kind], Text: text})
 			if !strings.HasSuffix(l.Content, "\n") {
 				one.Lines = append(one.Lines, diffLine{Op: `\`, Text: []piece{{" No newline at the end of the file", false}}})
 			}
@@ -183,12 +183,4 @@ func (c *Comparer) show(d *Diff, u *udiff.UnifiedDiff) {
 // lineCost is the markup around a line of a diff, about.
 const lineCost = 32
 
-func opOf(k udiff.OpKind) string {
-	switch k {
-	case udiff.Insert:
-		return "+"
-	case udiff.Delete:
-		return "-"
-	}
-	return " "
-}
+var opOf = map[udiff.OpKind]string{udiff.Insert: "+", udiff.Delete: "-", udiff.Equal: " "}

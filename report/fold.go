@@ -54,8 +54,10 @@ func (a *Activity) Add(r Row) {
 		return
 	}
 	switch r.Kind {
-	case "abort":
-		a.abort(r.Ref)
+	case "abort": // the rows of the commit may follow later
+		if len(a.aborted) < a.most {
+			a.aborted[r.Ref] = true
+		}
 		a.event(r)
 		return
 	case "conflict":
@@ -100,13 +102,6 @@ func (a *Activity) name(s string) string {
 	return kept
 }
 
-// abort removes a commit. Its rows may follow later.
-func (a *Activity) abort(seq uint64) {
-	if len(a.aborted) < a.most {
-		a.aborted[seq] = true
-	}
-}
-
 // event keeps a row that one may want to look at.
 func (a *Activity) event(r Row) {
 	r.Path, r.Reason, r.AcceptRisk = clip(r.Path, a.clean), clip(r.Reason, a.clean), clip(r.AcceptRisk, a.clean)
@@ -129,8 +124,8 @@ func (a *Activity) Hot(n int) []string {
 		if len(list) == n {
 			break
 		}
-		if len(f.path) <= 512 { // a longer one was cut: no file has that name
-			list = append(list, f.path)
+		if len(f.name) <= 512 { // a longer one was cut: no file has that name
+			list = append(list, f.name)
 		}
 	}
 	return list
@@ -145,27 +140,20 @@ type summary struct {
 	highest     uint64
 	minutes     map[int64]int // writes by minute since 1970
 	deeds       []deed        // of the workspace
-	files       []fileSum     // the most written first
-	sessions    []sessionSum
+	files       []*share      // the most written first
+	sessions    []*share      // likewise
 	ops         map[string]int
 	stateOps    map[string]int
 	callers     map[string]int
 }
 
-type fileSum struct {
-	path        string
-	writes      int
-	size        int64
-	gone        bool
-	first, last int64
-	callers     map[string]bool
-	times       []int64
-}
-
-type sessionSum struct {
+// share is what the writes of one file or session add up to.
+type share struct {
 	name        string
 	writes      int
-	files       map[string]bool
+	size        int64 // after the last one
+	gone        bool
+	files       map[string]bool // of a session
 	callers     map[string]bool
 	first, last int64
 	times       []int64
@@ -177,7 +165,7 @@ func (a *Activity) summary() *summary {
 		return a.sum
 	}
 	s := &summary{first: noTime, last: noTime, minutes: map[int64]int{}, ops: map[string]int{}, stateOps: map[string]int{}, callers: map[string]int{}}
-	files, sessions := map[string]*fileSum{}, map[string]*sessionSum{}
+	files, sessions := map[string]*share{}, map[string]*share{}
 	for i := range a.ring {
 		d := a.ring[(a.head+i)%len(a.ring)]
 		if a.aborted[d.seq] {
@@ -193,38 +181,43 @@ func (a *Activity) summary() *summary {
 			continue
 		}
 		s.add(d)
-		f := files[d.path]
-		if f == nil {
-			f = &fileSum{path: d.path, first: noTime, last: noTime, callers: map[string]bool{}}
-			files[d.path] = f
+		shareOf(files, d.path).add(d)
+		t := shareOf(sessions, d.session)
+		if t.add(d); t.files == nil {
+			t.files = map[string]bool{}
 		}
-		f.writes++
-		f.size, f.gone = d.bytes, d.gone
-		f.callers[d.caller] = true
-		stretch(&f.first, &f.last, &f.times, d.at)
-		t := sessions[d.session]
-		if t == nil {
-			t = &sessionSum{name: d.session, first: noTime, last: noTime, callers: map[string]bool{}, files: map[string]bool{}}
-			sessions[d.session] = t
-		}
-		t.writes++
-		t.files[d.path], t.callers[d.caller] = true, true
-		stretch(&t.first, &t.last, &t.times, d.at)
+		t.files[d.path] = true
 	}
-	for _, f := range files {
-		s.files = append(s.files, *f)
-	}
-	for _, t := range sessions {
-		s.sessions = append(s.sessions, *t)
-	}
-	slices.SortFunc(s.files, func(a, b fileSum) int {
-		return cmp.Or(cmp.Compare(b.writes, a.writes), cmp.Compare(b.last, a.last), strings.Compare(a.path, b.path))
+	s.files, s.sessions = slices.Collect(maps.Values(files)), slices.Collect(maps.Values(sessions))
+	slices.SortFunc(s.files, func(a, b *share) int {
+		return cmp.Or(cmp.Compare(b.writes, a.writes), cmp.Compare(b.last, a.last), strings.Compare(a.name, b.name))
 	})
-	slices.SortFunc(s.sessions, func(a, b sessionSum) int {
+	slices.SortFunc(s.sessions, func(a, b *share) int {
 		return cmp.Or(cmp.Compare(b.writes, a.writes), strings.Compare(a.name, b.name))
 	})
 	a.sum = s
 	return s
+}
+
+func shareOf(all map[string]*share, name string) *share {
+	if all[name] == nil {
+		all[name] = &share{name: name, first: noTime, last: noTime, callers: map[string]bool{}}
+	}
+	return all[name]
+}
+
+// add counts a write. The clock may jump, so the times come in any order.
+func (x *share) add(d deed) {
+	x.writes++
+	x.size, x.gone, x.callers[d.caller] = d.bytes, d.gone, true
+	if d.at == noTime {
+		return
+	}
+	if x.first == noTime || d.at < x.first {
+		x.first = d.at
+	}
+	x.last = max(x.last, d.at)
+	x.times = append(x.times, d.at)
 }
 
 // add counts a write of the workspace.
@@ -241,19 +234,6 @@ func (s *summary) add(d deed) {
 		s.first = d.at
 	}
 	s.last = max(s.last, d.at)
-}
-
-// stretch makes a span hold one more time. The clock may jump, so the times
-// come in any order.
-func stretch(first, last *int64, times *[]int64, at int64) {
-	if at == noTime {
-		return
-	}
-	if *first == noTime || at < *first {
-		*first = at
-	}
-	*last = max(*last, at)
-	*times = append(*times, at)
 }
 
 // floor is the highest multiple of step that is not above x.

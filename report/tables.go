@@ -70,10 +70,10 @@ func (p *page) tables() {
 	}
 	p.Hot = filled(table{ID: "hot-paths", Caption: "Files by number of writes", Heads: []head{
 		{"File", ""}, {"Writes", "n"}, {"", "b"}, {"When", "s"}, {"Size now", "n"}, {"Callers", "n"}, {"Last write", "t"},
-	}}, p.sum.files, maxHot, "files", func(f fileSum) []cell {
+	}}, p.sum.files, maxHot, "files", func(f *share) []cell {
 		return []cell{
-			p.rowHead(f.path), number(f.writes), bar(f.writes, p.sum.files[0].writes), p.spark(f.times, counted(f.writes, "write", "writes")),
-			sized(f.size, f.gone || away[f.path]), number(len(f.callers)), p.unix(f.last),
+			p.rowHead(f.name), number(f.writes), bar(f.writes, p.sum.files[0].writes), p.spark(f.times, counted(f.writes, "write", "writes")),
+			sized(f.size, f.gone || away[f.name]), number(len(f.callers)), p.unix(f.last),
 		}
 	})
 }
@@ -98,7 +98,7 @@ func (p *page) ranking(id, caption string, counts map[string]int, name, what, ma
 func (p *page) sessions() {
 	p.Sessions = filled(table{ID: "working", Caption: "Working sessions", Heads: []head{
 		{"Session", ""}, {"Writes", "n"}, {"Files", "n"}, {"When", "s"}, {"First", "t"}, {"Last", "t"}, {"Callers", ""},
-	}}, p.sum.sessions, maxSessions, "sessions", func(s sessionSum) []cell {
+	}}, p.sum.sessions, maxSessions, "sessions", func(s *share) []cell {
 		who := slices.Sorted(maps.Keys(s.callers))
 		for i := range who {
 			who[i] = flat(p.text(named(who[i]), 40))

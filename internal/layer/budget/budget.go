@@ -104,19 +104,16 @@ func (g *Layer) follow() error {
 	return err
 }
 
-// take replaces the counts with the content of the file.
+// take adopts the counts of the file that are newer or higher; those of a new task replace
+// the others.
 func (g *Layer) take(t tally) {
 	if t.Task > g.task {
 		g.task, g.strikes = t.Task, map[string]strike{}
 	}
-	if t.Task == g.task {
-		g.merge(t.Strikes)
+	if t.Task < g.task {
+		return
 	}
-}
-
-// merge adopts counts that are newer or higher.
-func (g *Layer) merge(strikes map[string]strike) {
-	for k, v := range strikes {
+	for k, v := range t.Strikes {
 		if have, ok := g.strikes[k]; !ok || have.expired(g.Now().Unix()) || v.At > have.At || v.At == have.At && v.N > have.N {
 			g.strikes[k] = v
 		}

@@ -1,4 +1,4 @@
-// package checkpoint keeps named states: checkpoints/<name>.json, a document of
+// Package checkpoint keeps named states: checkpoints/<name>.json, a document of
 // the fields below and data. Data over 1 MiB is in
 // checkpoints/<name>.<sha256>.data, which the document names by its hash, so a
 // reader never mixes the two halves of different saves. Documents that another
@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -121,7 +120,11 @@ func (s *Layer) Read(name string, blobs bool) (*Stored, error) {
 		if nerr != nil {
 			return nil, nerr
 		}
-		c.Blobs = blobsOf(names)[name]
+		for _, file := range names {
+			if of, isData := NameOf(file); isData && of == name {
+				c.Blobs = append(c.Blobs, file)
+			}
+		}
 	}
 	if !c.file && len(c.Blobs) > 0 {
 		c.Corrupt, err = "its document is missing", nil
@@ -318,17 +321,6 @@ func NameOf(file string) (name string, isData bool) {
 	return "", false
 }
 
-// blobsOf sorts the files of data by the checkpoints they belong to.
-func blobsOf(names []string) map[string][]string {
-	out := map[string][]string{}
-	for _, file := range names {
-		if name, isData := NameOf(file); isData {
-			out[name] = append(out[name], file)
-		}
-	}
-	return out
-}
-
 // List lists the checkpoints by their files, sorted.
 func (s *Layer) List() ([]string, error) {
 	files, err := s.PartNames(Dir)
@@ -431,7 +423,7 @@ func (s *Layer) Names() ([]string, error) {
 			list = append(list, name)
 		}
 	}
-	sort.Strings(list)
+	slices.Sort(list)
 	if s.IsNoPart(err) {
 		err = nil
 	}

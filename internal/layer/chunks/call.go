@@ -76,7 +76,13 @@ func (k *Call) see() (*Session, error) {
 		return nil, err
 	}
 	if left != nil {
-		return nil, k.later(func(ctx context.Context) error { return k.s.finishLeft(ctx, left) })
+		return nil, k.later(func(ctx context.Context) error {
+			if err := k.s.Enter(); err != nil {
+				return err
+			}
+			defer k.s.Leave()
+			return k.s.FinishDead(ctx, left, new(engine.Report))
+		})
 	}
 	sess, err := k.s.Read(k.session)
 	if err != nil {

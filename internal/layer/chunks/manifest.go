@@ -100,11 +100,11 @@ func DecodeManifest(data []byte, session string) (Manifest, ManifestState) {
 	var any map[string]json.RawMessage
 	if json.Unmarshal(data, &any) == nil && any != nil && any["format"] == nil {
 		// The total number of chunks is stored only in the manifest.
-		if n := 0; json.Unmarshal(any["total_expected"], &n) == nil && n > 0 && n <= MaxIndex {
-			m = Manifest{TotalExpected: n}
-			return m, manifestForeign
+		n := 0
+		if json.Unmarshal(any["total_expected"], &n) != nil || n < 0 || n > MaxIndex {
+			n = 0
 		}
-		return Manifest{}, manifestForeign
+		return Manifest{TotalExpected: n}, manifestForeign
 	}
 	return Manifest{}, ManifestLost
 }

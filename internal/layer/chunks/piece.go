@@ -2,8 +2,8 @@ package chunks
 
 import (
 	"context"
-	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -73,8 +73,8 @@ func (k *Call) planPiece(p Piece, part *engine.Mutation, sum string) (at Stored,
 	if sess == nil {
 		return k.replayed(part), nil
 	}
-	if err := sess.writable(); err != nil {
-		return at, err
+	if seal := sess.Manifest.Sealed; seal != nil {
+		return at, fault.New(fault.SessionSealed).With("session", sess.Name).With("output_path", seal.OutputPath).With("sha256", seal.SHA256)
 	}
 	if len(sess.Parts) == 0 && sess.Manifest.CreatedAt == "" {
 		sess.Manifest.CreatedAt = stamp.Text(k.Began)
@@ -97,7 +97,11 @@ func (k *Call) planPiece(p Piece, part *engine.Mutation, sum string) (at Stored,
 	if err := k.s.FillHashes(sess); err != nil {
 		return at, err
 	}
-	sess.put(Part{Index: at.Index, SHA256: sum, Bytes: part.Content.Size()})
+	i, found := sess.search(at.Index)
+	if !found {
+		sess.Parts = slices.Insert(sess.Parts, i, Part{})
+	}
+	sess.Parts[i] = Part{Index: at.Index, SHA256: sum, Bytes: part.Content.Size()}
 	at.Next, at.Total = sess.Next(), sess.Total()
 	return at, HoldManifest(k.Manifest, sess)
 }
@@ -248,8 +252,7 @@ func (j *joined) Read(p []byte) (int, error) {
 func (j *joined) open() error {
 	part := j.sess.Parts[j.at]
 	f, err := j.dir.Open(PartName(part.Index), fsx.Read, 0)
-	var kind *fsx.TypeError
-	if errors.As(err, &kind) {
+	if engine.IsOdd(err) {
 		return j.drift(part)
 	}
 	if err != nil {

@@ -10,14 +10,12 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -43,23 +41,6 @@ type Session struct {
 
 func PartName(index int) string { return fmt.Sprintf("part-%03d.txt", index) }
 
-// partIndex is the number in the name of a piece, 0 for another name.
-func partIndex(name string) int {
-	digits, ok := strings.CutPrefix(name, "part-")
-	if !ok {
-		return 0
-	}
-	digits, ok = strings.CutSuffix(digits, ".txt")
-	if !ok || len(digits) < 3 || len(digits) > 6 {
-		return 0
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || PartName(n) != name {
-		return 0
-	}
-	return n
-}
-
 func SessionObject(session string) string { return Dir + "/" + session }
 
 func PartObject(session string, index int) string {
@@ -68,8 +49,15 @@ func PartObject(session string, index int) string {
 
 func ManifestObject(session string) string { return SessionObject(session) + "/" + ManifestName }
 
-// IndexOf is the number of the piece that an object is.
-func IndexOf(object string) int { return partIndex(object[strings.LastIndexByte(object, '/')+1:]) }
+// IndexOf is the number of the piece that an object is, 0 for another one.
+func IndexOf(object string) int {
+	name := object[strings.LastIndexByte(object, '/')+1:]
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(name, "part-"), ".txt"))
+	if err != nil || n < 1 || n > MaxIndex || PartName(n) != name {
+		return 0
+	}
+	return n
+}
 
 // OpenDir opens the directory of a session; nil if there is none.
 func (s *Layer) OpenDir(name string) (fsx.Dir, error) {
@@ -100,7 +88,7 @@ func (s *Layer) Read(name string) (*Session, error) {
 		known[p.Index] = p
 	}
 	for _, n := range names {
-		index := partIndex(n)
+		index := IndexOf(n)
 		if index == 0 {
 			continue
 		}
@@ -122,7 +110,7 @@ func (s *Layer) Read(name string) (*Session, error) {
 		sess.Found = true
 		sess.Parts = append(sess.Parts, p)
 	}
-	sort.Slice(sess.Parts, func(i, j int) bool { return sess.Parts[i].Index < sess.Parts[j].Index })
+	slices.SortFunc(sess.Parts, func(a, b Part) int { return a.Index - b.Index })
 	if sess.State == ManifestLost && sess.Found {
 		err = s.recallSession(sess)
 	}
@@ -132,15 +120,6 @@ func (s *Layer) Read(name string) (*Session, error) {
 // search returns the place of a piece, and whether it is there.
 func (sess *Session) search(index int) (at int, found bool) {
 	return slices.BinarySearchFunc(sess.Parts, index, func(p Part, index int) int { return p.Index - index })
-}
-
-// put adds a piece or replaces it.
-func (sess *Session) put(p Part) {
-	if at, found := sess.search(p.Index); found {
-		sess.Parts[at] = p
-	} else {
-		sess.Parts = slices.Insert(sess.Parts, at, p)
-	}
 }
 
 // Next is the number after the last piece.
@@ -202,15 +181,6 @@ func (sess *Session) Gone() *Session {
 	return out
 }
 
-// writable refuses pieces for a session that was composed.
-func (sess *Session) writable() error {
-	seal := sess.Manifest.Sealed
-	if seal == nil {
-		return nil
-	}
-	return fault.New(fault.SessionSealed).With("session", sess.Name).With("output_path", seal.OutputPath).With("sha256", seal.SHA256)
-}
-
 func Lock(session string) string { return "chunks\x00" + relpath.Key(session) }
 
 // MaxAgain is how often a call is repeated because of what others left.
@@ -254,15 +224,6 @@ func (s *Layer) setAside(ctx context.Context, session string, names []string) er
 		}
 		return nil
 	})
-}
-
-// finishLeft brings the commit of a dead writer to its end.
-func (s *Layer) finishLeft(ctx context.Context, rec *journal.Record) error {
-	if err := s.Enter(); err != nil {
-		return err
-	}
-	defer s.Leave()
-	return s.FinishDead(ctx, rec, new(engine.Report))
 }
 
 // maxName is the length of the longest name of a session, in bytes.

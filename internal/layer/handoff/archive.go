@@ -109,7 +109,7 @@ func (l *Layer) Records() (rec Records, whole bool, err error) {
 	if engine.IsAbsent(err) {
 		return rec, true, nil
 	}
-	if err != nil && !engine.IsOdd(err) {
+	if engine.IsUnread(err) {
 		return rec, false, err
 	}
 	if err != nil || json.Unmarshal(data, &rec) != nil {

@@ -25,7 +25,7 @@ import (
 // gitLimit bounds the time in which git must have answered everything.
 const gitLimit = 60 * time.Second
 
-// errGit is returned for an object that git does not have, or cannot give.
+// errGit is returned for an object that git does not have.
 var errGit = errors.New("git does not have the object")
 
 // Git reads objects of the repositories in and around the workspace. It runs one git
@@ -64,15 +64,15 @@ func (g *Git) Close() {
 	g.cancel()
 }
 
-// Read returns an object, by its name in hex, of the repository that holds a
-// directory of the workspace.
-func (g *Git) Read(dir, object string) ([]byte, error) {
-	top := ""
-	if g.root != "" {
-		top = gitdir.Top(filepath.Join(g.root, filepath.FromSlash(dir)))
+// Open opens an object, by its name in hex, of the repository that holds a file of the
+// workspace; nil if git does not have it, or if the name is "".
+func (g *Git) Open(path, object string) (io.ReadCloser, error) {
+	if object == "" || g.root == "" {
+		return nil, nil
 	}
+	top := gitdir.Top(filepath.Join(g.root, filepath.FromSlash(engine.ParentOf(path))))
 	if top == "" {
-		return nil, errGit
+		return nil, nil
 	}
 	run := g.runs[top]
 	if run == nil {
@@ -80,16 +80,19 @@ func (g *Git) Read(dir, object string) ([]byte, error) {
 		g.runs[top] = run
 	}
 	if run.cmd == nil {
-		return nil, errGit
+		return nil, nil
 	}
 	data, err := run.read(object)
-	if err != nil && err != errGit { // what follows on the stream is unknown
+	if err == nil {
+		return io.NopCloser(bytes.NewReader(data)), nil
+	}
+	if err != errGit { // what follows on the stream is unknown
 		run.in.Close()
 		run.cmd.Process.Kill()
 		run.cmd.Wait()
 		run.cmd = nil
 	}
-	return data, err
+	return nil, nil
 }
 
 func (g *Git) start(top string) *gitRun {
@@ -205,19 +208,6 @@ func (l *Layer) StartOf(path string, size int64) (io.ReadCloser, error) {
 		return nil, err
 	}
 	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}, nil
-}
-
-// Open opens the object that has the bytes of a file according to a scan; nil if git
-// does not have it.
-func (g *Git) Open(path, object string) (io.ReadCloser, error) {
-	if object == "" {
-		return nil, nil
-	}
-	data, err := g.Read(engine.ParentOf(path), object)
-	if err != nil {
-		return nil, nil
-	}
-	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
 // ReadKept reads the content of a version to the end, and compares it with its hash.

@@ -123,13 +123,6 @@ const (
 
 var errDamaged = errors.New("the stat index is damaged")
 
-func flag(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // encode writes directories in the order of their paths.
 func (x *Index) encode() []byte {
 	paths, entries := x.Directories(), 0
@@ -138,7 +131,7 @@ func (x *Index) encode() []byte {
 	}
 	b := make([]byte, 0, headerSize+len(paths)*48+entries*(fixedSize+40)+4)
 	b = append(b, magic...)
-	for _, n := range []uint64{uint64(x.Scanned), x.Seq, x.Rules, x.Tracked, flag(x.Growing), uint64(len(paths)), uint64(entries)} {
+	for _, n := range []uint64{uint64(x.Scanned), x.Seq, x.Rules, x.Tracked, map[bool]uint64{true: 1}[x.Growing], uint64(len(paths)), uint64(entries)} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	for _, p := range paths {

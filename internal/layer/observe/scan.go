@@ -425,7 +425,7 @@ func (s *scan) missing() error {
 		if _, visited := s.fresh.dirs[dir]; visited {
 			continue
 		}
-		if s.isUnseen(dir) {
+		if below(s.unseen, dir) {
 			s.fresh.dirs[dir], s.fresh.modes[dir] = list, s.old.modes[dir]
 			continue
 		}
@@ -441,8 +441,6 @@ func (s *scan) missing() error {
 	}
 	return s.missingCommits()
 }
-
-func (s *scan) isUnseen(dir string) bool { return below(s.unseen, dir) }
 
 // below reports whether a directory is one of a list or in one.
 func below(list []string, dir string) bool {
@@ -469,7 +467,7 @@ func (s *scan) missingCommits() error {
 			}
 			seen[p] = true
 			dir := engine.ParentOf(p)
-			if name := path.Base(p); !s.isUnseen(dir) && !s.req.Capture.excludes(p) && find(s.fresh.dirs[dir], name) == nil && find(s.old.dirs[dir], name) == nil {
+			if name := path.Base(p); !below(s.unseen, dir) && !s.req.Capture.excludes(p) && find(s.fresh.dirs[dir], name) == nil && find(s.old.dirs[dir], name) == nil {
 				s.found = append(s.found, &change{path: p, dir: dir})
 			}
 		}

@@ -2,7 +2,6 @@ package scratch
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -233,11 +232,10 @@ func (s *Layer) inspectScratch(sha string) (int, error) {
 	}
 	defer dir.Close()
 	f, err := dir.Open(BinName(sha), fsx.Read, 0)
-	var kind *fsx.TypeError
 	switch {
 	case engine.IsAbsent(err):
 		return scratchAbsent, nil
-	case errors.As(err, &kind): // something else has its name
+	case engine.IsOdd(err): // something else has its name
 		return scratchDamaged, nil
 	case err != nil:
 		return scratchAbsent, err

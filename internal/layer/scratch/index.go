@@ -120,11 +120,10 @@ const (
 // readLines reads the lines of a file of the scratchpad that are not empty.
 func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (lineEnd, error) {
 	f, err := dir.Open(name, fsx.Read, 0)
-	var kind *fsx.TypeError
 	switch {
 	case engine.IsAbsent(err):
 		return endAbsent, nil
-	case errors.As(err, &kind):
+	case engine.IsOdd(err):
 		return endOdd, nil
 	case err != nil:
 		return endAbsent, err

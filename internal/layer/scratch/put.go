@@ -1,4 +1,4 @@
-// package scratch keeps raw material out of the workspace: logs, dumps, replies that
+// Package scratch keeps raw material out of the workspace: logs, dumps, replies that
 // may hold secrets. Each object is scratch/<sha256>.bin, which is authoritative.
 // scratch/index.jsonl holds the labels of objects. It can be lost, because the facts
 // file of each object, scratch/<sha256>.jsonl, contains them as well.

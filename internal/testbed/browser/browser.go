@@ -61,9 +61,9 @@ func (v View) Ground() string {
 	return map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(16, 21, 27)"}[v.Dark]
 }
 
-// Flags are those of every start: without a screen, a network of its own, or a
+// flags are those of every start: without a screen, a network of its own, or a
 // profile that is left.
-func Flags(home string) []string {
+func flags(home string) []string {
 	return []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-extensions", "--disable-sync", "--disable-quic", "--user-data-dir=" + home,
@@ -113,7 +113,7 @@ func Open(t testing.TB, wide, high int, dark bool) *Page {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, path, append(Flags(home), "--remote-debugging-pipe", "about:blank")...)
+	cmd := exec.CommandContext(ctx, path, append(flags(home), "--remote-debugging-pipe", "about:blank")...)
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser} // its descriptors 3 and 4
 	if err := cmd.Start(); err != nil {
