@@ -48,65 +48,12 @@ const firstSegment = "00000000000000000001.jsonl"
 
 // TestDamageIsNamed plants damage of every kind and expects Check to name it.
 func TestDamageIsNamed(t *testing.T) {
-	t.Parallel()
-	forge := func(l []string, i int, old, new string) []string {
-		l[i] = strings.Replace(l[i], old, new, 1)
-		return l
-	}
-	in := func(parts ...string) func(string) {
-		return func(dir string) { os.WriteFile(statePath(dir, parts...), []byte("damage"), 0o600) }
-	}
-	object := func(dir string) string { return statePath(dir, "history", hash("version 0")[:2], hash("version 0")) }
-	for _, row := range []struct {
-		name   string
-		rows   func(l []string) []string // of the journal
-		damage func(dir string)
-		code   string
-	}{
-		{name: "row changed", rows: func(l []string) []string { return forge(l, 2, "tester", "forger") }, code: "chain_broken"},
-		{name: "first row changed", rows: func(l []string) []string { return forge(l, 0, "tester", "forger") }, code: "chain_broken"},
-		{name: "hash in a row changed", rows: func(l []string) []string { return forge(l, 3, hash("version 3"), hash("forged")) }, code: "chain_broken"},
-		{name: "last row changed", rows: func(l []string) []string { return forge(l, len(l)-1, "tester", "forger") }, code: "head_changed"},
-		{name: "row removed", rows: func(l []string) []string { return slices.Delete(l, 2, 3) }, code: "seq_missing"},
-		{name: "first row removed", rows: func(l []string) []string { return l[1:] }, code: "seq_missing"},
-		{name: "tail cut off", rows: func(l []string) []string { return l[:3] }, code: "tail_missing"},
-		{name: "rows swapped", rows: func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }, code: "seq_missing"},
-		{name: "row doubled", rows: func(l []string) []string { return slices.Insert(l, 3, l[2]) }, code: "seq_out_of_order"},
-		{name: "row forged at the end", rows: func(l []string) []string {
-			return append(l, strings.Replace(l[len(l)-1], `{"seq":6`, `{"seq":7`, 1))
-		}, code: "chain_broken"},
-		{name: "garbage between rows", rows: func(l []string) []string { return slices.Insert(l, 2, "garbage") }, code: "malformed_line"},
-		{name: "row truncated", rows: func(l []string) []string { l[2] = l[2][:40]; return l }, code: "malformed_line"},
-		{name: "rows fused", rows: func(l []string) []string { l[1] += l[2]; return slices.Delete(l, 2, 3) }, code: "malformed_line"},
-		{name: "NULs over a row", rows: func(l []string) []string { l[2] = l[2][:20] + strings.Repeat("\x00", len(l[2])-20); return l }, code: "malformed_line"},
-		{name: "segment renamed", damage: func(dir string) {
-			os.Rename(statePath(dir, "journal", firstSegment), statePath(dir, "journal", "00000000000000000003.jsonl"))
-		}, code: "segment_name"},
-		{name: "stranger in journal/", damage: in("journal", "notes.txt"), code: "unknown_file"},
-		{name: "stranger in history/", damage: in("history", "notes.txt"), code: "unknown_file"},
-		{name: "object changed", damage: func(dir string) { os.WriteFile(object(dir), []byte("version X"), 0o600) }, code: "object_damaged"},
-		{name: "object truncated", damage: func(dir string) { os.Truncate(object(dir), 3) }, code: "object_damaged"},
-		{name: "meta.json garbage", damage: in("meta.json"), code: "meta_unreadable"},
-		{name: "staging left over", damage: in("staging", "deadbeef-1-1"), code: "stale_staging"},
-		{name: "file edited", damage: in("..", "a.txt"), code: "file_differs"},
-		{name: "file removed", damage: func(dir string) { os.Remove(filepath.Join(dir, "a.txt")) }, code: "file_differs"},
-	} {
+	for _, row := range plantedDamages() {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			dir := workspace(t)
-			s := must(rw.Open(background, dir, &rw.Options{Caller: "tester"}))(t)
-			for i := range 6 {
-				must(s.SafeWrite(background, put("a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)))(t)
-			}
-			check(t, s, true)
-			s.Close(background)
-			if row.rows != nil {
-				path := statePath(dir, "journal", firstSegment)
-				data := must(os.ReadFile(path))(t)
-				list := strings.Split(strings.Trim(string(data), "\n\x00"), "\n\n")
-				os.WriteFile(path, []byte("\n"+strings.Join(row.rows(list), "\n\n")+"\n"), 0o600)
-			} else {
-				row.damage(dir)
-			}
+			damageable(t, dir)
+			row.damage(t, dir)
 			// Opened read-only: nothing is repaired before the check.
 			r := open(t, dir, &rw.Options{ReadOnly: true})
 			got := must(r.Check(background, admin.CheckRequest{Deep: true}))(t)
