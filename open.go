@@ -135,7 +135,7 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestH
 	return openTwice(func(gave int64) (*Store, error) {
 		s := newStore(o, hooks)
 		s.engine.Reserve.Gave = gave
-		s.engine.SetRoot(root, false, "/ws")
+		s.engine.SetRoot(root, relpath.Rules{Roots: []string{"/ws"}})
 		parent, name, err := root, engine.StateDirName, error(nil)
 		if at := strings.Split(hooks.State, "/"); hooks.State != "" {
 			name = at[len(at)-1]
@@ -176,7 +176,11 @@ func (s *Store) openDirs(dir string) error {
 	if err != nil {
 		return err
 	}
-	s.engine.SetRoot(root, runtime.GOOS == "windows", filepath.ToSlash(abs), filepath.ToSlash(real))
+	s.engine.SetRoot(root, relpath.Rules{
+		Roots:   []string{filepath.ToSlash(abs), filepath.ToSlash(real)},
+		Windows: runtime.GOOS == "windows",
+		Folds:   relpath.Folds(real),
+	})
 	if s.opts.StateDir == "" {
 		return s.openPlaced(real)
 	}

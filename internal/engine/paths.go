@@ -8,15 +8,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// SetRoot makes an open directory the workspace. roots are the paths of it that a caller
-// may write before those of its files; windows says whether these follow the rules there.
-func (s *Engine) SetRoot(root fsx.Dir, windows bool, roots ...string) {
+// SetRoot makes an open directory the workspace. The rules say how callers may name files
+// in it.
+func (s *Engine) SetRoot(root fsx.Dir, rules relpath.Rules) {
+	rules.Protected = []string{StateDirName}
 	s.Disk.Root = root
-	s.Tree = relpath.Tree{
-		Root:     root,
-		Rules:    relpath.Rules{Roots: roots, Protected: []string{StateDirName}, Windows: windows},
-		Spelling: &relpath.Spelling{Known: s.isKnown},
-	}
+	s.Tree = relpath.Tree{Root: root, Rules: rules, Spelling: &relpath.Spelling{Known: s.isKnown}}
 }
 
 // isKnown reports whether the journal has a file at a path, or cannot tell.

@@ -46,6 +46,8 @@ type Rules struct {
 	Protected []string
 	// Windows refuses the names that Windows reserves.
 	Windows bool
+	// Folds makes the letter case of a root in a path insignificant.
+	Folds bool
 }
 
 // Clean returns the slash-separated relative form of raw. portable is false
@@ -74,7 +76,7 @@ func Clean(raw string, rules Rules) (rel string, portable bool, err error) {
 		p = strings.ReplaceAll(p, `\`, "/")
 	}
 	if IsAbs(p) {
-		if p, err = below(p, rules.Roots); err != nil {
+		if p, err = below(p, rules); err != nil {
 			return "", false, err
 		}
 	}
@@ -129,9 +131,13 @@ func IsAbs(p string) bool {
 
 // below makes the absolute path p relative to the root that contains it. A
 // directory that only has a root as the prefix of its name is not in it.
-func below(p string, roots []string) (string, error) {
-	for _, root := range roots {
-		if rest, ok := strings.CutPrefix(p, root); ok && (rest == "" || rest[0] == '/') {
+func below(p string, rules Rules) (string, error) {
+	for _, root := range rules.Roots {
+		rest, ok := strings.CutPrefix(p, root)
+		if !ok && rules.Folds && len(p) >= len(root) && strings.EqualFold(p[:len(root)], root) {
+			rest, ok = p[len(root):], true
+		}
+		if ok && (rest == "" || rest[0] == '/') {
 			// A doubled slash must not make the rest absolute again.
 			rest = strings.TrimLeft(rest, "/")
 			if rest == "" {

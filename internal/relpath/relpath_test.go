@@ -40,6 +40,14 @@ func TestClean(t *testing.T) {
 		rel, _, err := relpath.Clean(row.raw, rules)
 		testbed.Expect(t, rel == row.rel && errors.Is(err, row.err), "%q: %q %v, want %q %v", row.raw, rel, err, row.rel, row.err)
 	}
+	folding := rules
+	folding.Folds = true
+	for raw, want := range map[string]string{"/WS/a": "a", "/Real/wS/A": "A", "/WSx/a": "", "/W": ""} {
+		rel, _, _ := relpath.Clean(raw, folding)
+		testbed.Expect(t, rel == want, "%q: %q, want %q", raw, rel, want)
+		_, _, err := relpath.Clean(raw, rules)
+		testbed.Expect(t, errors.Is(err, relpath.ErrAbsolute), "%q: %v", raw, err)
+	}
 }
 
 func TestPortable(t *testing.T) {

@@ -254,7 +254,7 @@ func (w *walk) expand(name string) error {
 	if IsAbs(target) {
 		// os.Root refuses every absolute link; one that points into the tree
 		// is walked again from the top.
-		rest, err := below(path.Clean(target), w.tree.Rules.Roots)
+		rest, err := below(path.Clean(target), w.tree.Rules)
 		switch {
 		case errors.Is(err, ErrDirectory): // the root itself
 			rest = "."

@@ -1,6 +1,8 @@
 package relpath
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -47,12 +49,7 @@ func (s *Spelling) foldsIn(dir fsx.Dir, name string) bool {
 	if was := s.folds.Load(); was != 0 {
 		return was == foldsCase
 	}
-	other := strings.Map(func(r rune) rune {
-		if unicode.IsUpper(r) {
-			return unicode.ToLower(r)
-		}
-		return unicode.ToUpper(r)
-	}, name)
+	other := swapCase(name)
 	st, err := dir.Lstat(name)
 	if other == name || err != nil {
 		return false
@@ -63,6 +60,26 @@ func (s *Spelling) foldsIn(dir fsx.Dir, name string) bool {
 	}
 	s.folds.Store(is)
 	return is == foldsCase
+}
+
+func swapCase(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsUpper(r) {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToUpper(r)
+	}, name)
+}
+
+// Folds reports whether a directory is found under its name in the other letter case too.
+func Folds(dir string) bool {
+	other := filepath.Join(filepath.Dir(dir), swapCase(filepath.Base(dir)))
+	is, err := os.Lstat(dir)
+	if err != nil || other == dir {
+		return false
+	}
+	found, err := os.Lstat(other)
+	return err == nil && os.SameFile(is, found)
 }
 
 // listed returns what a directory calls the entry that name finds, and name where that
