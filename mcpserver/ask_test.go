@@ -624,10 +624,8 @@ func TestSeveralQuestionsOfOneCall(t *testing.T) {
 	} {
 		state, questions := pending(t, w.result(w.call("rw_tx", tx)))
 		text := fmt.Sprint(questions["consent_1"])
-		if len(questions) != 2 || !strings.Contains(text, "may tx do this: delete old.txt, create a.txt, create b.txt?") || strings.Contains(text, "pattern") ||
-			!strings.Contains(fmt.Sprint(questions["consent_2"]), "may I?") {
-			t.Fatalf("%v", questions)
-		}
+		require(t, len(questions) == 2 && strings.Contains(text, "may tx do this: delete old.txt, create a.txt, create b.txt?") && !strings.Contains(text, "pattern") &&
+			strings.Contains(fmt.Sprint(questions["consent_2"]), "may I?"), "%v", questions)
 		equal(t, reasonOf(t, w.result(w.call("rw_tx", tx, answers(state, c.first, c.second)))), c.want, c.first, " and ", c.second)
 	}
 	expect(t, w.file("a.txt") == "a" && w.file("b.txt") == "b" && w.file("old.txt") == "none", "the transaction did not happen")

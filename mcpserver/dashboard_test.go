@@ -201,9 +201,8 @@ func TestDashboardAdmitsItsPageOnly(t *testing.T) {
 			} {
 				expect(t, strings.Contains(res.Header.Get(name), want), "%s: %s is %q", one.name, name, res.Header.Get(name))
 			}
-			if csp := res.Header.Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") || !strings.HasPrefix(csp, "default-src 'none'; script-src 'sha256-") || !strings.Contains(csp, "frame-ancestors 'none'") {
-				t.Errorf("%s", csp)
-			}
+			csp := res.Header.Get("Content-Security-Policy")
+			expect(t, !strings.Contains(csp, "unsafe") && strings.HasPrefix(csp, "default-src 'none'; script-src 'sha256-") && strings.Contains(csp, "frame-ancestors 'none'"), "%s", csp)
 		}
 	}
 	b.holds("a.txt", "one\n")
@@ -428,9 +427,7 @@ func TestDashboardInABrowser(t *testing.T) {
 			}
 			b.write("src/other.go", "package shop\n") // what comes in takes neither the focus nor the diff away
 			p.Wait("document.querySelector('#changes li').innerText.includes('src/other.go')")
-			if p.Eval("document.activeElement.matches('#changes li:nth-child(2) button[aria-expanded=true]') && !!document.querySelector('#changes li:nth-child(2) pre')") != true {
-				t.Errorf("the focus is on %v", p.Eval("document.activeElement.outerHTML"))
-			}
+			expect(t, p.Eval("document.activeElement.matches('#changes li:nth-child(2) button[aria-expanded=true]') && !!document.querySelector('#changes li:nth-child(2) pre')") == true, "the focus is on %v", p.Eval("document.activeElement.outerHTML"))
 			undo := fmt.Sprintf(`button[aria-label^="Undo row %d,"]`, row)
 			press(p, undo)
 			p.Wait("document.querySelector('dialog[open] pre') && !document.getElementById('confirm-yes').disabled && document.activeElement.id === 'confirm-no'")

@@ -515,9 +515,7 @@ func TestHTTPPreflight(t *testing.T) {
 		return res
 	}
 	res := ask("https://app.example")
-	if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "Authorization") {
-		t.Errorf("%d %v", res.StatusCode, res.Header)
-	}
+	expect(t, res.StatusCode == 204 && res.Header.Get("Access-Control-Allow-Origin") == "https://app.example" && strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "Authorization"), "%d %v", res.StatusCode, res.Header)
 	res = ask("https://evil.example")
 	expect(t, res.StatusCode == 403 && res.Header.Get("Access-Control-Allow-Origin") == "", "%d %v", res.StatusCode, res.Header)
 	s.want(s.request("OPTIONS", "/mcp", ""), 405)

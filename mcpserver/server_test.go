@@ -436,9 +436,8 @@ func TestHostChangesTools(t *testing.T) {
 	if doc, _ := reply(t, s, "host_tool", json.RawMessage(`{"name":"argument of the host"}`)); !strings.Contains(string(doc), "argument of the host") {
 		t.Errorf("the host's tool: %s", doc)
 	}
-	if reply(t, s, "rw_edit", json.RawMessage(`{}`)); wrapped != 1 {
-		t.Errorf("wrapped %d times", wrapped)
-	}
+	reply(t, s, "rw_edit", json.RawMessage(`{}`))
+	expect(t, wrapped == 1, "wrapped %d times", wrapped)
 	doc, isError := reply(t, s, "rw_delete", json.RawMessage(`{"path":"a.txt"}`))
 	expect(t, isError && strings.Contains(string(doc), "unknown_tool"), "a filtered tool: %s", doc)
 	doc, _ = reply(t, s, "write_file", json.RawMessage(`{"path":"a.txt","content":"y"}`))
@@ -513,9 +512,8 @@ func TestRootsOnlyWarn(t *testing.T) {
 			p.wait("describe warns", func() bool { return saysOutside(p) })
 			p.wait("a message", func() bool { return len(p.got("notifications/message")) == 1 })
 			m := p.got("notifications/message")[0].Params
-			if text := fmt.Sprint(m); m["level"] != "warning" || !strings.Contains(text, call.WarnOutsideRoots) || strings.Contains(text, elsewhere) || strings.Contains(text, dir) {
-				t.Errorf("%v", m)
-			}
+			text := fmt.Sprint(m)
+			expect(t, m["level"] == "warning" && strings.Contains(text, call.WarnOutsideRoots) && !strings.Contains(text, elsewhere) && !strings.Contains(text, dir), "%v", m)
 			p.answerRoots(rootsOf(dir))
 			p.post([]byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
 			p.wait("the warning goes away", func() bool { return !saysOutside(p) })

@@ -98,9 +98,8 @@ func TestToolsOfATier(t *testing.T) {
 		testbed.Expect(t, a.OK, "%s: %s", tier, a.Text)
 		box := toolbox.New(nil, &toolbox.Options{Tier: tier})
 		tools := box.Tools()
-		if missing := len(toolbox.Table()) - len(box.All()); len(tools) != want || missing != 2 && tier != toolbox.Full || missing > 0 && tier == toolbox.Full {
-			t.Errorf("%s lists %d tools of %d", tier, len(tools), len(box.All()))
-		}
+		missing := len(toolbox.Table()) - len(box.All())
+		testbed.Expect(t, len(tools) == want && (missing == 2 || tier == toolbox.Full) && (missing <= 0 || tier != toolbox.Full), "%s lists %d tools of %d", tier, len(tools), len(box.All()))
 		for _, info := range tools {
 			testbed.Expect(t, info.Name == "rw_"+info.Stem && info.Description != "" && info.Listed, "%+v", info)
 			m := info.InputMap()
@@ -151,9 +150,8 @@ func TestSessionsOfCalls(t *testing.T) {
 	}{{nil, "thread-1"}, {two, "thread-2"}} {
 		a := box.Call(inContext, "rw_safe_write", raw(`{"path":"three","content":"`+c.session+`","mode":"overwrite"}`), c.opts)
 		tail, err := store.JournalTail(ctx, rw.JournalTailRequest{N: 1})
-		if via := tail.Entries[0].Via; err != nil || !a.OK || a.Receipt.Session != c.session || via == nil || via.Client != "c" || via.Call != "call_1" {
-			t.Errorf("%s: %s %+v %v", c.session, a.Text, via, err)
-		}
+		via := tail.Entries[0].Via
+		testbed.Expect(t, err == nil && a.OK && a.Receipt.Session == c.session && via != nil && via.Client == "c" && via.Call == "call_1", "%s: %s %+v %v", c.session, a.Text, via, err)
 	}
 	a = box.Call(ctx, "rw_read", raw(`{"path":"two"}`), two)
 	testbed.Expect(t, a.OK, "%s", a.Text)

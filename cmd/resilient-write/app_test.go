@@ -458,9 +458,8 @@ func TestTheResultOutlivesTheReader(t *testing.T) {
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	cmd.Run()
-	if got := s.resultIn(file); cmd.ProcessState.ExitCode() != int(rw.CodeStorage) || got.status() != "succeeded" || !strings.Contains(errs.String(), "broken pipe") {
-		t.Errorf("%v: %s: %s", cmd.ProcessState, errs.String(), got.Receipt)
-	}
+	got := s.resultIn(file)
+	expect(t, cmd.ProcessState.ExitCode() == int(rw.CodeStorage) && got.status() == "succeeded" && strings.Contains(errs.String(), "broken pipe"), "%v: %s: %s", cmd.ProcessState, errs.String(), got.Receipt)
 }
 
 // binary builds the command, once for all tests, and returns its path; removeBinary

@@ -148,16 +148,14 @@ func TestUpkeepInTwoProcesses(t *testing.T) {
 		}
 	}
 	for _, cmd := range running {
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%q: %v", cmd.Env[len(cmd.Env)-1], err)
-		}
+		err := cmd.Wait()
+		expect(t, err == nil, "%q: %v", cmd.Env[len(cmd.Env)-1], err)
 	}
 	s.clean()
 	for i := range 2 {
 		fresh := newShell(t)
-		if r := fresh.ok("journal", "import", filepath.Join(out, fmt.Sprint(i))); r.doc["imported"].(float64) < 20 {
-			t.Errorf("%s", r.out)
-		}
+		r := fresh.ok("journal", "import", filepath.Join(out, fmt.Sprint(i)))
+		expect(t, r.doc["imported"].(float64) >= 20, "%s", r.out)
 	}
 	names, _ := os.ReadDir(out)
 	expect(t, len(names) == 2, "the exports left %v", names)

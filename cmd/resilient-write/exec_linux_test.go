@@ -244,9 +244,8 @@ func TestExecMany(t *testing.T) {
 	if r = s.run(`for i in $(seq 1000); do echo $i > many/new$i; done`); r.code != 0 || strings.Count(s.tree(), "many/new") != 1000 {
 		t.Errorf("code %d: %s", r.code, r.errs)
 	}
-	if s.rw("undo"); s.tree() != before {
-		t.Error("not undone")
-	}
+	s.rw("undo")
+	expect(t, s.tree() == before, "not undone")
 	s.clean()
 }
 

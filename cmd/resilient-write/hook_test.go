@@ -120,9 +120,7 @@ func TestHookRecordsShellCommands(t *testing.T) {
 			}
 			a.hook(host, event(a, true), name...)
 			groups := a.groups()
-			if len(groups) != 1 || groups[0]["command"] != line || groups[0]["session"] != "s1" || groups[0]["host"] != strings.TrimSuffix(host, "-code") || groups[0]["files"] != 4.0 {
-				t.Fatalf("%v", groups)
-			}
+			require(t, len(groups) == 1 && groups[0]["command"] == line && groups[0]["session"] == "s1" && groups[0]["host"] == strings.TrimSuffix(host, "-code") && groups[0]["files"] == 4.0, "%v", groups)
 			calls := groups[0]["calls"].([]any)
 			mustEqual(t, len(calls), 1)
 			a.rw("undo", "--group", calls[0].(string))
@@ -265,9 +263,8 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 	}
 	for _, f := range a.rw("changes", "--no-scan")["files"].([]any) {
 		one := f.(map[string]any)
-		if n := one["changes"].(float64); one["conflict"] == true || one["path"] == "a.txt" && n != float64(rounds) || one["path"] != "a.txt" && n > 2 {
-			t.Errorf("%v", one)
-		}
+		n := one["changes"].(float64)
+		expect(t, one["conflict"] != true && (one["path"] != "a.txt" || n == float64(rounds)) && (one["path"] == "a.txt" || n <= 2), "%v", one)
 	}
 	for i := rounds; i > 0; i-- {
 		text := a.files()["a.txt"]

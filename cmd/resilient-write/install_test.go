@@ -447,7 +447,7 @@ func silent(t *testing.T, dir string, args []string) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
 	err := cmd.Run()
 	said := ofThisDisk.ReplaceAllString(errs.String(), "")
-	expect(t, err == nil && out.Len()+len(said) <= 0, "%q: %v, stdout %q, stderr %q", args, err, out.String(), said)
+	expect(t, err == nil && out.Len()+len(said) == 0, "%q: %v, stdout %q, stderr %q", args, err, out.String(), said)
 }
 
 // ofThisDisk is the warning about a file system without a journal, on which tests may run.
@@ -607,9 +607,8 @@ func TestInit(t *testing.T) {
 		".opencode/plugins/resilient-write.js": 1, "~/.cline/hooks/PostToolUse": 1,
 	} {
 		text, err := os.ReadFile(d.path(name))
-		if n := strings.Count(string(text), "hook"); err != nil || n < want || strings.Contains(name, "settings") && strings.Count(string(text), " hook --host ") != want {
-			t.Errorf("%s: %v\n%s", name, err, text)
-		}
+		n := strings.Count(string(text), "hook")
+		expect(t, err == nil && n >= want && (!strings.Contains(name, "settings") || strings.Count(string(text), " hook --host ") == want), "%s: %v\n%s", name, err, text)
 	}
 	info, err := os.Stat(d.path("~/.cline/hooks/PostToolUse"))
 	expect(t, err == nil && (runtime.GOOS == "windows" || info.Mode().Perm() == 0o700), "%v %v", info, err)
@@ -717,9 +716,8 @@ func TestDoctorFinds(t *testing.T) {
 		d.write("~/.cursor/mcp.json", one.text, 0o600)
 		reply, code := d.run("doctor", "cursor")
 		e := entriesOf(t, reply)["cursor"]
-		if problem, _ := e["problem"].(string); code != int(rw.CodeInvalid) || e["works"] != false || !strings.Contains(problem, one.want) || strings.Contains(problem, secret) {
-			t.Errorf("%s: %d %v", name, code, e)
-		}
+		problem, _ := e["problem"].(string)
+		expect(t, code == int(rw.CodeInvalid) && e["works"] == false && strings.Contains(problem, one.want) && !strings.Contains(problem, secret), "%s: %d %v", name, code, e)
 	}
 }
 

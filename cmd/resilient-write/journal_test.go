@@ -106,9 +106,8 @@ func TestFollowOnlyReads(t *testing.T) {
 	for _, e := range []rw.JournalEntry{{JournalID: "wj_1.0", Op: "create", Bytes: 3, Caller: "x", Path: "a\x1b.txt"}, {JournalID: "wj_2.0", Op: "abort", Kind: "abort", Path: "b", Reason: "disk_full"}} {
 		noErr(t, f.print(e))
 	}
-	if lines := strings.Split(b.String(), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "ROW ") || !strings.HasSuffix(lines[1], "a?.txt") || !strings.HasSuffix(lines[2], "b (abort: disk_full)") {
-		t.Errorf("%q", b.String())
-	}
+	lines := strings.Split(b.String(), "\n")
+	expect(t, len(lines) == 4 && strings.HasPrefix(lines[0], "ROW ") && strings.HasSuffix(lines[1], "a?.txt") && strings.HasSuffix(lines[2], "b (abort: disk_full)"), "%q", b.String())
 }
 
 // TestServeHelpListsTheEnvironment checks that the help lists all environment

@@ -272,10 +272,8 @@ func TestFormsOfReplies(t *testing.T) {
 			call.Params.Name, call.Params.Arguments = "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}
 			res := must(c.CallTool(context.Background(), call))(t)
 			text := res.Content[0].(mcp.TextContent).Text
-			if (res.StructuredContent != nil) != row.full || res.IsError == want || strings.Contains(text, `"receipt"`) != row.full ||
-				res.Meta == nil || res.Meta.AdditionalFields["io.github.resilientwrite/receipt"] == nil {
-				t.Errorf("%s %s: %s %v", row.args, row.env, text, res.Meta)
-			}
+			expect(t, (res.StructuredContent != nil) == row.full && res.IsError != want && strings.Contains(text, `"receipt"`) == row.full &&
+				res.Meta != nil && res.Meta.AdditionalFields["io.github.resilientwrite/receipt"] != nil, "%s %s: %s %v", row.args, row.env, text, res.Meta)
 		}
 		c.Close()
 	}

@@ -75,9 +75,8 @@ func TestOperatingPageShowsWhatHappens(t *testing.T) {
 	fresh := list
 	for i := range fresh {
 		_, got, _ := strings.Cut(printed[i], "\n")
-		if diff := cmp.Diff(unchanging(list[i].printed), unchanging(got)); diff != "" && os.Getenv("RW_UPDATE_DOCS") == "" {
-			t.Errorf("$ %s\n%s", list[i].line, diff)
-		}
+		diff := cmp.Diff(unchanging(list[i].printed), unchanging(got))
+		expect(t, diff == "" || os.Getenv("RW_UPDATE_DOCS") != "", "$ %s\n%s", list[i].line, diff)
 		fresh[i].printed = got
 	}
 	expect(t, !strings.Contains(text, dir), "the page would name a directory of this machine")

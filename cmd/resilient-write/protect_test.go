@@ -164,10 +164,8 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 	// The refusal says why, and how the user allows it.
 	out := callTool(t, plain, "rw_safe_write", createArgs("sub/.envrc"))
 	r := out["context"].(map[string]any)
-	if r["policy_line"] != `protect_exceptions: ["sub/.envrc"]` || !strings.Contains(r["hint"].(string), "runs when the directory is entered") || r["class"] != "entry" ||
-		out["error"] != "policy_violation" || out["reason_hint"] != "permission" || out["suggested_action"] != "ask_user" {
-		t.Errorf("%v", out)
-	}
+	expect(t, r["policy_line"] == `protect_exceptions: ["sub/.envrc"]` && strings.Contains(r["hint"].(string), "runs when the directory is entered") && r["class"] == "entry" &&
+		out["error"] == "policy_violation" && out["reason_hint"] == "permission" && out["suggested_action"] == "ask_user", "%v", out)
 	t.Logf("%d paths, %d asked about, %d near misses", len(dangerous), asks, len(harmless))
 }
 

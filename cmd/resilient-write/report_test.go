@@ -73,9 +73,8 @@ func TestReportForAClock(t *testing.T) {
 		return out.String()
 	}
 	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.FixedZone("", 3600))
-	if first, second := at(now), at(now); first != second {
-		t.Error("two reports at one time differ")
-	}
+	first, second := at(now), at(now)
+	expect(t, first == second, "two reports at one time differ")
 	later := strings.ReplaceAll(at(now.Add(time.Hour)), "2026-03-14 16:09:26", "2026-03-14 15:09:26")
 	equal(t, cmp.Diff(at(now), later), "", "the time changed more than itself")
 }
@@ -196,9 +195,8 @@ func TestTrustListShowsNoHostileName(t *testing.T) {
 	asPerson(t)
 	for _, args := range [][]string{{"trust", "--root", root}, {"trust", "--list"}, {"trust", "--list", "--json"}, {"trust", "--remove", "--root", root}} {
 		r := s.run(append(args, "--color", "never")...)
-		if shownSafely(t, strings.Join(args, " "), r.out+r.errs); r.code != 0 || strings.Contains(args[1], "list") && !strings.Contains(r.out, "]0;t") {
-			t.Errorf("%q: exit %d: %q %q", args, r.code, r.out, r.errs)
-		}
+		shownSafely(t, strings.Join(args, " "), r.out+r.errs)
+		expect(t, r.code == 0 && (!strings.Contains(args[1], "list") || strings.Contains(r.out, "]0;t")), "%q: exit %d: %q %q", args, r.code, r.out, r.errs)
 	}
 }
 

@@ -84,7 +84,7 @@ func serveIn(t *testing.T, dir string, env []string, args ...string) *served {
 		s.cmd.Process.Kill()
 		<-s.ended
 		s.cmd.Wait()
-		expect(t, out.Len() <= 0, "something on stdout: %s", out.String())
+		expect(t, out.Len() == 0, "something on stdout: %s", out.String())
 	})
 	select {
 	case a := <-address:
@@ -208,9 +208,8 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 	first := startHTTP(t, nil, "-transport", "http", "-token-file", made)
 	data := must(os.ReadFile(made))(t)
 	fresh := strings.TrimSpace(string(data))
-	if info, _ := os.Stat(made); runtime.GOOS != "windows" && info.Mode() != 0o600 {
-		t.Errorf("the file has mode %v", info.Mode())
-	}
+	info, _ := os.Stat(made)
+	expect(t, runtime.GOOS == "windows" || info.Mode() == 0o600, "the file has mode %v", info.Mode())
 	first.begin(fresh)
 	text := first.stderr()
 	expect(t, !strings.Contains(text, fresh) && first.printedToken() == "" && !strings.Contains(text, dir), "%s", text)
@@ -446,9 +445,8 @@ func TestWorktreesAreKeptApart(t *testing.T) {
 	}
 	out := write(map[string]any{"path": "link/x", "workspace": "linked"})
 	expect(t, out["ok"] != true, "through a link: %v", out)
-	if r, l := namesIn(repo), namesIn(linked); !slices.Equal(r, []string{"m.txt"}) || !slices.Equal(l, []string{"a.txt", "b.txt", "c.txt", "link"}) {
-		t.Errorf("%v %v", r, l)
-	}
+	r, l := namesIn(repo), namesIn(linked)
+	expect(t, slices.Equal(r, []string{"m.txt"}) && slices.Equal(l, []string{"a.txt", "b.txt", "c.txt", "link"}), "%v %v", r, l)
 	// A worktree that is created inside the checkout, while the server runs.
 	shellIn(t, repo, "git worktree add -q .claude/worktrees/later")
 	is(write(map[string]any{"path": filepath.Join(later, "n.txt")}), "")

@@ -236,9 +236,8 @@ func TestEverySurfaceCase(t *testing.T) {
 	listed := must(s.c.ListTools(context.Background(), mcp.ListToolsRequest{}))(t)
 	cases := map[string]int{}
 	for _, c := range surfaceCases {
-		if cases[c.tool]++; s.tools[c.tool].Name == "" {
-			t.Fatalf("there is a case for %s, which is no tool", c.tool)
-		}
+		cases[c.tool]++
+		require(t, s.tools[c.tool].Name != "", "there is a case for %s, which is no tool", c.tool)
 	}
 	for _, tool := range listed.Tools {
 		expect(t, cases[strings.TrimPrefix(tool.Name, "rw_")] == 1,

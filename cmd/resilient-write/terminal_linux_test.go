@@ -287,9 +287,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	noErr(t, os.WriteFile(from, bytes.Repeat([]byte("a line of plain text\n"), 1<<20), 0o600))
 	s := onTerminal(t, dir, "write", "big.txt", "--from", from)
 	s.sees("%  ")
-	if code, screen := s.ends(); code != 0 || !strings.Contains(screen, " MiB of 21.0 MiB") || !strings.Contains(s.seen.String(), wipe+"succeeded create big.txt  21.0 MiB") {
-		t.Errorf("code %d\n%s", code, screen)
-	}
+	code, screen := s.ends()
+	expect(t, code == 0 && strings.Contains(screen, " MiB of 21.0 MiB") && strings.Contains(s.seen.String(), wipe+"succeeded create big.txt  21.0 MiB"), "code %d\n%s", code, screen)
 }
 
 // TestInitAsksOnATerminal: nothing is written before a yes, approval and hooks

@@ -90,12 +90,11 @@ func TestWatchIsReadByPrograms(t *testing.T) {
 	s.with("key "+reportKey+"\n").ok("write", "a.txt", "--mode", "overwrite", "--gate", "off")
 	s.with("two\n").ok("write", "a.txt", "--mode", "overwrite")
 	var e event
-	if err := json.Unmarshal([]byte(sees(`{"op":"-","text":"key {AWS`)), &struct {
+	err := json.Unmarshal([]byte(sees(`{"op":"-","text":"key {AWS`)), &struct {
 		*event
 		Diffs any `json:"diffs"`
-	}{event: &e}); err != nil || e.Event != "changed" || e.Change.Files[0].Path != "a.txt" {
-		t.Errorf("%v %+v", err, e)
-	}
+	}{event: &e})
+	expect(t, err == nil && e.Event == "changed" && e.Change.Files[0].Path == "a.txt", "%v %+v", err, e)
 	end()
 }
 

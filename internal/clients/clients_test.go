@@ -96,9 +96,7 @@ func TestSetKeepsWhatUsersAdded(t *testing.T) {
 	} {
 		c, _ := Find(name)
 		after, err := Set(c.Format, text, c.Edits(c.Files[0], setup))
-		if err != nil || strings.Contains(after, "old") || !strings.Contains(after, "RW_SYNC") || !strings.Contains(after, `"serve"`) && !strings.Contains(after, "serve") {
-			t.Errorf("%s: %v\n%s", name, err, after)
-		}
+		testbed.Expect(t, err == nil && !strings.Contains(after, "old") && strings.Contains(after, "RW_SYNC") && (strings.Contains(after, `"serve"`) || strings.Contains(after, "serve")), "%s: %v\n%s", name, err, after)
 		gone, err := Unset(c.Format, after, Edit{At: c.At, Key: Server})
 		testbed.Expect(t, err == nil && !strings.Contains(gone, "resilient"), "%s: %v\n%s", name, err, gone)
 	}
@@ -119,9 +117,8 @@ func TestApprove(t *testing.T) {
 		}
 	}
 	for _, c := range Table {
-		if plain, approved := c.Edits(c.Files[0], Setup{}), c.Edits(c.Files[0], Setup{Approve: true}); len(approved)-len(plain) != len(c.Approve) {
-			t.Errorf("%s: %v", c.Name, approved)
-		}
+		plain, approved := c.Edits(c.Files[0], Setup{}), c.Edits(c.Files[0], Setup{Approve: true})
+		testbed.Expect(t, len(approved)-len(plain) == len(c.Approve), "%s: %v", c.Name, approved)
 	}
 }
 

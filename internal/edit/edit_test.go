@@ -116,9 +116,7 @@ func TestApply(t *testing.T) {
 			testbed.NoErr(t, err)
 			testbed.Expect(t, string(out) == c.out && n == c.n, "%q with %d replacements, want %q with %d", out, n, c.out, c.n)
 			testbed.Expect(t, string(in) == c.in, "the content has become %q", in)
-			if len(c.edits) == 1 && cap(out)-len(out) > 64+len(out)/7 {
-				t.Errorf("room for %d bytes in a result of %d", cap(out), len(out))
-			}
+			testbed.Expect(t, len(c.edits) != 1 || cap(out)-len(out) <= 64+len(out)/7, "room for %d bytes in a result of %d", cap(out), len(out))
 		})
 	}
 }
@@ -282,9 +280,7 @@ func TestClosest(t *testing.T) {
 			got := f.Closest
 			switch {
 			case c.line == 0:
-				if got != nil {
-					t.Errorf("%+v, want nothing", *got)
-				}
+				testbed.Expect(t, got == nil, "%+v, want nothing", got)
 			case got == nil:
 				t.Error("nothing found")
 			case got.Line != c.line || got.Why != c.why || got.Similarity < c.least || got.Similarity >= 1:
@@ -305,9 +301,7 @@ func TestClosestInLongText(t *testing.T) {
 	for _, n := range []int{6, 20, 200, 1000, 5000} {
 		old, line := spoilt(text, n)
 		c := closest(text, old)
-		if c == nil || c.Line != line || c.Why != SimilarText || c.Similarity < 0.6 {
-			t.Errorf("%d lines: %+v, want line %d", n, c, line)
-		}
+		testbed.Expect(t, c != nil && c.Line == line && c.Why == SimilarText && c.Similarity >= 0.6, "%d lines: %+v, want line %d", n, c, line)
 		old = strings.ReplaceAll(old, "\t// added\n", "")
 		old = strings.ReplaceAll(strings.ReplaceAll(old, "Panic!!", "return"), "\t", "  ")
 		c = closest(text, old)

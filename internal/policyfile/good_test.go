@@ -276,9 +276,7 @@ func TestEveryKeyHasItsStrictness(t *testing.T) {
 		testbed.Expect(t, known[key] || known[top], "%s has no row in Strictnesses", key)
 	}
 	for key := range known {
-		if !slices.ContainsFunc(keys, func(k string) bool { top, _, _ := strings.Cut(k, "."); return k == key || top == key }) {
-			t.Errorf("%s is no key of the file", key)
-		}
+		testbed.Expect(t, slices.ContainsFunc(keys, func(k string) bool { top, _, _ := strings.Cut(k, "."); return k == key || top == key }), "%s is no key of the file", key)
 	}
 }
 
@@ -322,9 +320,7 @@ func TestHold(t *testing.T) {
 		{"version: 1\n", nil, func(f *File) bool { return true }},
 	} {
 		f, problems := Parse([]byte(row.text))
-		if len(problems) > 0 {
-			t.Fatalf("%q: %v", row.text, problems[0])
-		}
+		testbed.Require(t, problems == nil, "%q: %v", row.text, problems)
 		weaker := f.Weaker(base)
 		testbed.Expect(t, slices.Equal(weaker, row.changed), "%q is weaker in %v, want %v", row.text, weaker, row.changed)
 		changed := f.Hold(base, nil)

@@ -47,11 +47,9 @@ func find(t *testing.T, format, severity string, cases ...badCase) {
 		for _, text := range []string{c.text, strings.ReplaceAll(c.text, "\n", "\r\n")} {
 			r := Check(format, []byte(text))
 			testbed.Expect(t, r.Valid == (severity == Warning), "%s: %q: valid is %v: %v", format, text, r.Valid, r.Problems)
-			if !slices.ContainsFunc(r.Problems, func(p Problem) bool {
+			testbed.Expect(t, slices.ContainsFunc(r.Problems, func(p Problem) bool {
 				return p.Line == c.line && p.Col == c.col && p.Severity == severity && strings.Contains(p.Message, c.message)
-			}) {
-				t.Errorf("%s: %q: no %s %q at %d:%d in %v", format, text, severity, c.message, c.line, c.col, r.Problems)
-			}
+			}), "%s: %q: no %s %q at %d:%d in %v", format, text, severity, c.message, c.line, c.col, r.Problems)
 		}
 	}
 }
@@ -131,9 +129,7 @@ func TestAtMostAHundredProblems(t *testing.T) {
 	// Errors come before warnings where there is no room for both.
 	mixed := strings.Repeat("a_b ", 150) + "\n}"
 	r = Check("latex", []byte(mixed))
-	if r.Valid || !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Severity == Error && p.Line == 2 }) {
-		t.Errorf("the error is missing among %d problems", len(r.Problems))
-	}
+	testbed.Expect(t, !r.Valid && slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Severity == Error && p.Line == 2 }), "the error is missing among %d problems", len(r.Problems))
 }
 
 func TestColumnsCountCharacters(t *testing.T) {

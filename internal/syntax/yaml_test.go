@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestYAML(t *testing.T) {
@@ -30,9 +32,8 @@ func TestYAML(t *testing.T) {
 		badCase{"a: [\n---\nb: {\n", 4, 1, ""},
 		badCase{"a: [1]]\n", 1, 7, ""},
 	)
-	if r := Check("yaml", []byte("{a: b}: 1\nc: 1\nc: 2\nd: {e: 1, e: 2}\n")); r.Valid || len(r.Problems) != 3 || r.Problems[2].Line != 4 {
-		t.Errorf("several mistakes: %v", r.Problems)
-	}
+	r := Check("yaml", []byte("{a: b}: 1\nc: 1\nc: 2\nd: {e: 1, e: 2}\n"))
+	testbed.Expect(t, !r.Valid && len(r.Problems) == 3 && r.Problems[2].Line == 4, "several mistakes: %v", r.Problems)
 	warn(t, "yaml", badCase{"a:\n  {b: c}: 1\n", 2, 3, "used as a key"})
 }
 
@@ -67,9 +68,7 @@ func TestYAMLLimits(t *testing.T) {
 		"none":      {"more:\n- key7: {key7: [key7: 1, key7: 2]}\n- key7: 2\nlast: &b\n  key7: 3\n&c other:\n   other: 1\n!!str tagged:\n      tagged: 1\n", 0},
 	} {
 		r := Check("yaml", []byte(some+row.more))
-		if row.column == 0 != r.Valid || !r.Valid && (r.Problems[0].Col != row.column || !strings.Contains(r.Problems[0].Message, `"key7" is already defined at line`)) {
-			t.Errorf("%s: %+v", name, r.Problems)
-		}
+		testbed.Expect(t, row.column == 0 == r.Valid && (r.Valid || r.Problems[0].Col == row.column && strings.Contains(r.Problems[0].Message, `"key7" is already defined at line`)), "%s: %+v", name, r.Problems)
 	}
 	accept(t, "yaml", strings.Repeat("k", 100000)+":\n"+strings.Repeat("  - a\n", 10000))
 	// A large ordinary text is accepted.
@@ -80,9 +79,7 @@ func TestYAMLLimits(t *testing.T) {
 // document with too many is valid as far as is known, and the others are checked.
 func TestYAMLOfTooManyTokensIsNotRead(t *testing.T) {
 	r := Check("yaml", []byte("a: 1\n---\n["+strings.Repeat("1,", 1<<18)+"]\n---\nb: ]\n"))
-	if r.Valid || len(r.Problems) != 2 || r.Problems[0].Severity != Warning || r.Problems[0].Line != 3 || !strings.Contains(r.Problems[0].Message, "not checked") || r.Problems[1].Line != 5 {
-		t.Error(r)
-	}
+	testbed.Expect(t, !r.Valid && len(r.Problems) == 2 && r.Problems[0].Severity == Warning && r.Problems[0].Line == 3 && strings.Contains(r.Problems[0].Message, "not checked") && r.Problems[1].Line == 5, "%v", r)
 	accept(t, "yaml", "["+strings.Repeat("1,", 1<<17)+"]\n")
 }
 

@@ -238,7 +238,5 @@ func TestAPanicOfARequestHasAnUnknownEffect(t *testing.T) {
 		Context struct{ Reason, Effect string }
 	}
 	json.Unmarshal(m.Error.Data, &e)
-	if answer.Code != 500 || e.Context.Reason != "internal_error" || e.Context.Effect != "unknown" || strings.Contains(answer.Body.String(), "secret") {
-		t.Errorf("%d %s", answer.Code, answer.Body)
-	}
+	testbed.Expect(t, answer.Code == 500 && e.Context.Reason == "internal_error" && e.Context.Effect == "unknown" && !strings.Contains(answer.Body.String(), "secret"), "%d %s", answer.Code, answer.Body)
 }
