@@ -397,9 +397,7 @@ func eras(t *testing.T, s *server.MCPServer, user *asker) map[string]*client.Cli
 func TestAToolboxAsksThroughItsContext(t *testing.T) {
 	t.Parallel()
 	counter := &counts{}
-	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(counter)})
-	noErr(t, err)
-	defer store.Close(ctx)
+	store, _ := storeIn(t, &rw.Options{Hooks: roles(counter)})
 	box := toolbox.New(store, &toolbox.Options{Caller: "agent", Tier: toolbox.Full})
 	for i, step := range []struct {
 		answer hook.Answer
@@ -424,8 +422,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 	t.Parallel()
 	user, counter := &asker{}, &counts{}
-	store := must(rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(counter)}))(t)
-	defer store.Close(ctx)
+	store, _ := storeIn(t, &rw.Options{Hooks: roles(counter)})
 	accept := func(content any) mcp.ElicitationResponse {
 		return mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: content}
 	}

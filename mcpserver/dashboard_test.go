@@ -1,7 +1,6 @@
 package mcpserver_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -10,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -110,18 +110,17 @@ func (b *board) follow() (next func(text string) string) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	res, err := http.DefaultClient.Do(b.request("GET", "/events", "").WithContext(ctx))
 	require(b.t, err == nil && res.StatusCode == http.StatusOK && res.Header.Get("Content-Type") == "text/event-stream", "%v %+v", err, res)
-	b.t.Cleanup(func() { stop(); res.Body.Close() })
-	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, 4<<20)
+	more, end := iter.Pull(events(res.Body))
+	b.t.Cleanup(func() { stop(); end(); res.Body.Close() })
 	return func(text string) string {
 		b.t.Helper()
-		for lines.Scan() {
-			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && strings.Contains(data, text) {
+		for {
+			data, ok := more()
+			require(b.t, ok, "%q does not come", text)
+			if strings.Contains(data, text) {
 				return data
 			}
 		}
-		b.t.Fatalf("%q does not come: %v", text, lines.Err())
-		return ""
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"math/big"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -232,17 +234,25 @@ type rpc struct {
 	} `json:"error"`
 }
 
+// events returns the data of each event of a stream.
+func events(stream io.Reader) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		lines := bufio.NewScanner(stream)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && !yield(data) {
+				return
+			}
+		}
+	}
+}
+
 // messages are those of a reply, be it JSON or a stream.
 func messages(t testing.TB, res *http.Response, body string) []rpc {
 	t.Helper()
 	lines := []string{body}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		lines = nil
-		for _, line := range strings.Split(body, "\n") {
-			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				lines = append(lines, data)
-			}
-		}
+		lines = slices.Collect(events(strings.NewReader(body)))
 	}
 	var list []rpc
 	for _, line := range lines {
@@ -295,12 +305,8 @@ func (s *site) tryOpen(r *http.Request) (*eventStream, string) {
 	go func() {
 		defer close(e.events)
 		defer res.Body.Close()
-		lines := bufio.NewScanner(res.Body)
-		lines.Buffer(nil, 1<<26)
-		for lines.Scan() {
-			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				e.events <- data
-			}
+		for data := range events(res.Body) {
+			e.events <- data
 		}
 	}()
 	s.t.Cleanup(cancel)

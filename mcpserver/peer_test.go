@@ -1,15 +1,12 @@
 package mcpserver_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -295,24 +292,10 @@ func (p *peer) line(m map[string]any, write func([]byte) error, reply func(int, 
 // belongs to no call.
 func (p *peer) http(s *server.MCPServer) {
 	p.srv = s
-	h := must(mcpserver.NewHTTP(s, &mcpserver.HTTPOptions{NoAuth: true}))(p.t)
-	site := httptest.NewServer(h)
-	p.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		err := h.Shutdown(ctx)
-		expect(p.t, err == nil, "%v", err)
-		site.CloseClientConnections()
-		site.Close()
-	})
+	site := siteOf(p.t, nil, s, mcpserver.HTTPOptions{NoAuth: true})
 	session := ""
 	request := func(ctx context.Context, verb string, raw []byte) (*http.Response, error) {
-		r, err := http.NewRequestWithContext(ctx, verb, site.URL+"/mcp", bytes.NewReader(raw))
-		if err != nil {
-			return nil, err
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
+		r := site.request(verb, "/mcp", string(raw)).WithContext(ctx)
 		if session != "" {
 			r.Header.Set("Mcp-Session-Id", session)
 		}
@@ -328,7 +311,7 @@ func (p *peer) http(s *server.MCPServer) {
 				r.Header.Set("Mcp-Name", name)
 			}
 		}
-		return site.Client().Do(r)
+		return site.http.Do(r)
 	}
 	p.send = func(ctx context.Context, id int, raw []byte) (map[string]any, error) {
 		res, err := request(ctx, "POST", raw)
@@ -375,12 +358,8 @@ func (p *peer) stream(request func(context.Context, string, []byte) (*http.Respo
 }
 
 func (p *peer) events(body io.Reader, reply func(int, map[string]any)) {
-	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
-		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			m := testbed.Decoded[map[string]any](p.t, []byte(data), data)
-			p.line(m, func([]byte) error { return nil }, reply)
-		}
+	for data := range events(body) {
+		m := testbed.Decoded[map[string]any](p.t, []byte(data), data)
+		p.line(m, func([]byte) error { return nil }, reply)
 	}
 }
