@@ -23,27 +23,23 @@ type wire struct {
 	in      io.WriteCloser
 	replies chan map[string]any
 	early   map[any]map[string]any // replies that arrived before they were requested
+	stop    func()                 // closes its input and waits for its end
 }
 
-// startStdio starts the command over stdio for a workspace. stop closes its input
-// and waits for its end; output must be read by then.
-func startStdio(t *testing.T, dir string) (in io.WriteCloser, out io.Reader, stop func()) {
+// startStdio starts the command over stdio for a workspace.
+func startStdio(t *testing.T, dir string) *wire {
 	t.Helper()
 	cmd := exec.Command(build(t), "serve", "-root", dir, "-sync", "off")
-	in = must(cmd.StdinPipe())(t)
-	out = must(cmd.StdoutPipe())(t)
+	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
 	noErr(t, cmd.Start())
-	return in, out, sync.OnceFunc(func() {
+	w := &wire{t: t, in: in, replies: make(chan map[string]any, 64), early: map[any]map[string]any{}}
+	w.stop = sync.OnceFunc(func() {
 		in.Close()
-		io.Copy(io.Discard, out)
+		for range w.replies {
+		}
 		cmd.Wait()
 	})
-}
-
-func dial(t *testing.T, dir string) *wire {
-	t.Helper()
-	in, out, stop := startStdio(t, dir)
-	w := &wire{t: t, in: in, replies: make(chan map[string]any, 64), early: map[any]map[string]any{}}
+	t.Cleanup(w.stop)
 	go func() {
 		defer close(w.replies)
 		lines := bufio.NewReaderSize(out, 1<<20)
@@ -58,12 +54,12 @@ func dial(t *testing.T, dir string) *wire {
 			}
 		}
 	}()
-	t.Cleanup(func() {
-		in.Close()
-		for range w.replies {
-		}
-		stop()
-	})
+	return w
+}
+
+func dial(t *testing.T, dir string) *wire {
+	t.Helper()
+	w := startStdio(t, dir)
 	w.line(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"tester","version":"1"}}}`)
 	w.reply("hello", 30*time.Second)
 	w.line(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -84,18 +80,24 @@ func (w *wire) call(id, tool, args string) {
 // reply returns the structured reply to a call.
 func (w *wire) reply(id string, hang time.Duration) map[string]any {
 	w.t.Helper()
+	return structured(w.answer(id, hang))
+}
+
+// answer returns the reply to a message.
+func (w *wire) answer(id any, hang time.Duration) map[string]any {
+	w.t.Helper()
 	late := time.After(hang)
 	for {
 		if doc := w.early[id]; doc != nil {
 			delete(w.early, id)
-			return structured(doc)
+			return doc
 		}
 		select {
 		case doc, ok := <-w.replies:
-			require(w.t, ok, "the server ended before it answered %s", id)
+			require(w.t, ok, "the server ended before it answered %v", id)
 			w.early[doc["id"]] = doc
 		case <-late:
-			w.t.Fatalf("no reply to %s within %v", id, hang)
+			w.t.Fatalf("no reply to %v within %v", id, hang)
 		}
 	}
 }

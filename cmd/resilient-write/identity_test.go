@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -20,7 +19,7 @@ import (
 // sends arbitrary claims in every call.
 type agent struct {
 	t    *testing.T
-	send func(message string) string // returns the reply
+	send func(message string) map[string]any // returns the reply
 	stop func()
 	last int
 }
@@ -52,9 +51,7 @@ func (a *agent) initialize(client string) *agent {
 func (a *agent) request(method, params string) map[string]any {
 	a.t.Helper()
 	a.last++
-	reply := a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, a.last, method, params))
-	doc := testbed.Decoded[map[string]any](a.t, []byte(reply), method, " ", reply)
-	return doc
+	return a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, a.last, method, params))
 }
 
 // tool calls a tool; meta is what a host sends with it.
@@ -72,9 +69,7 @@ func (a *agent) tool(name, args, meta string) map[string]any {
 // reply calls a tool and returns the structured reply, or nil.
 // It may be called from other goroutines.
 func (a *agent) reply(name, args string) map[string]any {
-	var doc map[string]any
-	json.Unmarshal([]byte(a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args))), &doc)
-	return structured(doc)
+	return structured(a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args)))
 }
 
 // structured returns the structured reply of a message.
@@ -114,18 +109,11 @@ func (a *agent) row(more string) map[string]any {
 
 func connectStdio(t *testing.T, dir, client string) *agent {
 	t.Helper()
-	in, out, stop := startStdio(t, dir)
-	t.Cleanup(stop)
-	lines, a := bufio.NewReader(out), &agent{t: t, stop: stop}
-	a.send = func(message string) string {
-		must(io.WriteString(in, message+"\n"))(t)
-		for {
-			line, err := lines.ReadString('\n')
-			require(t, err == nil, "%s: %v", message[:min(len(message), 200)], err)
-			if strings.Contains(line, fmt.Sprintf(`"id":%d,`, a.last)) || strings.Contains(line, fmt.Sprintf(`"id":%d}`, a.last)) {
-				return line
-			}
-		}
+	w := startStdio(t, dir)
+	a := &agent{t: t, stop: w.stop}
+	a.send = func(message string) map[string]any {
+		w.line(message)
+		return w.answer(float64(a.last), servedTime)
 	}
 	return a.initialize(client)
 }
@@ -134,7 +122,7 @@ func connectHTTP(t *testing.T, s *served, client string) *agent {
 	t.Helper()
 	session := ""
 	a := &agent{t: t, stop: func() {}}
-	a.send = func(message string) string {
+	a.send = func(message string) (doc map[string]any) {
 		res, body, err := s.post(identityToken, session, message)
 		noErr(t, err)
 		if id := res.Header.Get("Mcp-Session-Id"); session == "" {
@@ -145,7 +133,8 @@ func connectHTTP(t *testing.T, s *served, client string) *agent {
 				body = data
 			}
 		}
-		return body
+		json.Unmarshal([]byte(body), &doc)
+		return doc
 	}
 	return a.initialize(client)
 }

@@ -141,13 +141,7 @@ func TestOperatingPageNamesWhatExists(t *testing.T) {
 			visit(sub, strings.TrimSpace(at+" "+sub.Name()))
 		}
 	}
-	every := []string{}
-	for _, g := range groups {
-		for _, v := range g.verbs {
-			every = append(every, strings.Fields(v.use)[0])
-		}
-	}
-	a := &app{args: append(every, "check"), env: func(string) string { return "" }}
+	a := &app{args: everyName(), env: func(string) string { return "" }}
 	visit(a.root(), "")
 	serving, _ := newFlags(a.env)
 	serving.VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
