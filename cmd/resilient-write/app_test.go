@@ -43,12 +43,10 @@ type ran struct {
 
 func (s shell) run(args ...string) ran {
 	s.t.Helper()
-	var out, errs bytes.Buffer
-	env := func(name string) string {
-		return map[string]string{"RW_WORKSPACE": s.dir, "RW_SYNC": "off", "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
-	}
-	r := ran{code: run(append(args, s.extra...), env, strings.NewReader(s.in), &out, &errs)}
-	r.out, r.errs = out.String(), errs.String()
+	var out bytes.Buffer
+	r := ran{}
+	r.code, r.errs = s.into(&out, args...)
+	r.out = out.String()
 	json.Unmarshal(out.Bytes(), &r.doc)
 	return r
 }
