@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -181,7 +183,9 @@ func TestForgedExportsHarmNothing(t *testing.T) {
 		`{"op":"create","path":"../../etc/passwd","sha256":"","bytes":0,"prev_sha256":""}`, `{"op":"create","path":"/abs","sha256":"","bytes":0,"prev_sha256":""}`,
 		`{"op":"create","path":".resilient_write/meta.json","sha256":"","bytes":0,"prev_sha256":""}`, `{"op":"create","path":"a\u0000b","sha256":"","bytes":0,"prev_sha256":""}`,
 		`{"op":"create","path":"ok.txt","sha256":"nothex","bytes":0,"prev_sha256":""}`, `{"op":"create","path":"ok.txt","real":"../x","sha256":"","bytes":0,"prev_sha256":""}`,
-		`{"op":"` + strings.Repeat("x", 2000) + `","path":"ok.txt","sha256":"","bytes":-5,"prev_sha256":""}`, `{"op":"create","path":"fine.txt","sha256":"` + hash("fine") + `","bytes":4,"prev_sha256":""}`,
+		`{"op":"create","path":"ok.txt","sha256":"","bytes":0,"prev_sha256":"","prev_bytes":-1}`, `{"op":"create","path":"ok.txt","sha256":"","bytes":0,"prev_sha256":"","prev_git":"HEAD"}`,
+		`{"op":"create","path":"ok.txt","sha256":"","bytes":0,"prev_sha256":"","mode":4294967295}`, `{"op":"create","path":"ok.txt","sha256":"","bytes":0,"prev_sha256":"","prev_mode":41471}`,
+		`{"op":"` + strings.Repeat("x", 2000) + `","path":"ok.txt","sha256":"","bytes":-5,"prev_sha256":""}`, `{"op":"create","path":"fine.txt","sha256":"` + hash("fine") + `","bytes":4,"prev_sha256":"","mode":2541}`,
 	} {
 		rows = append(rows, fmt.Sprintf(`{"seq":%d,"ts":"2026-01-01T00:00:00Z","kind":"commit","writer":"w","chain":"CHAIN","settled":0,"caller":"x","muts":[%s]}`, i+1, m))
 	}
@@ -189,10 +193,32 @@ func TestForgedExportsHarmNothing(t *testing.T) {
 	fs := simfs.New()
 	s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0fff"})
 	r := importInto(t, s, data)
-	expect(t, r.Imported == 1 && r.Skipped == 7, "%+v", r)
+	expect(t, r.Imported == 1 && r.Skipped == 11, "%+v", r)
 	check(t, s, true)
 	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 100})
-	expect(t, err == nil && len(tail.Entries) == 1 && tail.Entries[0].Path == "fine.txt", "%v %+v", err, tail)
+	require(t, err == nil && len(tail.Entries) == 1 && tail.Entries[0].Path == "fine.txt", "%v %+v", err, tail)
+	write(t, s, "same.txt", "fine", rw.ModeCreate)
+	must(s.Restore(background, rw.RestoreRequest{Path: "fine.txt", Version: tail.Entries[0].Seq, Force: true}))(t)
+	st := must(fs.Foreign().Lstat("fine.txt"))(t)
+	equal(t, st.Mode, 0o755, "the mode of another machine is")
+}
+
+// TestImportOfNamesThatTakeMoreInJSON: a row of many files, whose names take several times
+// their length in a row, becomes rows that fit.
+func TestImportOfNamesThatTakeMoreInJSON(t *testing.T) {
+	const files = 300
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
+	at := filepath.Join(dir, strings.Repeat("<", 250), strings.Repeat("&", 250))
+	noErr(t, os.MkdirAll(at, 0o755))
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	for i := range files {
+		noErr(t, os.WriteFile(filepath.Join(at, fmt.Sprint(i)), []byte("x"), 0o644))
+	}
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	fresh, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
+	importInto(t, fresh, exported(t, s))
+	tail := must(fresh.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeObserved: true}))(t)
+	length(t, tail.Entries, files, "files")
 }
 
 // forgeExport makes an export of rows, with chain and hashes that fit.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -189,6 +190,32 @@ func TestPythonIsImportedOnce(t *testing.T) {
 	old += "\n" + row
 	reopened(1, append(pythonIDs(), "wj_0000000fffff"))
 	reopened(0, append(pythonIDs(), "wj_0000000fffff"))
+}
+
+// TestPythonRowsThatCannotBe: lines that no row of ours can be made of are counted as
+// unreadable, whatever is in them, and hide no other line.
+func TestPythonRowsThatCannotBe(t *testing.T) {
+	dir := pythonWorkspace(t)
+	long := strings.Repeat("x", 300_000)
+	lines := ""
+	for _, of := range []struct{ path, sha, caller, more string }{
+		{long, hash("x"), "c", ""}, {"a.md", hash("x"), long, ""}, {"../../etc/passwd", hash("x"), "c", ""}, {"/etc/passwd", hash("x"), "c", ""},
+		{"a.md", "nothex", "c", ""}, {"a.md", strings.Repeat("../", 20) + "pass", "c", ""}, {"a.md", hash("x"), "c", `,"bytes":-5`}, {"a.md", hash("x"), "c", `,"ts":"` + long + `"`},
+		{"fine.md", hash("x"), "c", `,"bytes":1`},
+	} {
+		lines += fmt.Sprintf(`{"path":%q,"sha256":%q,"caller":%q,"mode":"create","journal_id":"wj_1"%s}`+"\n", of.path, of.sha, of.caller, of.more)
+	}
+	f := must(os.OpenFile(statePath(dir, "journal.jsonl"), os.O_APPEND|os.O_WRONLY, 0))(t)
+	must(f.WriteString("\n" + lines))(t)
+	f.Close()
+	noErr(t, os.WriteFile(filepath.Join(dir, "fine.md"), []byte("x"), 0o644))
+	s := open(t, dir, nil)
+	r := s.Recovery()
+	expect(t, r.Imported == pythonRows+1 && r.ImportSkipped == pythonTorn+8, "%+v", r)
+	rows := tailOf(t, s)
+	equal(t, rows[len(rows)-1].Path, "fine.md")
+	must(s.Analytics(background, analytics.Request{}))(t)
+	pythonSound(t, s)
 }
 
 // TestPythonWorkspaceReadOnly: a store that may write nothing leaves every file
@@ -446,6 +473,22 @@ func TestCompatStores(t *testing.T) {
 		}
 		equal(t, snapshot(t, dir), before, "the workspace changed")
 		fileIs(t, dir, "deep/er/file.txt", "old")
+	})
+	t.Run("format1-closed, opened by several at once", func(t *testing.T) {
+		for range 20 {
+			dir := compatStore(t, "format1-closed")
+			var opening sync.WaitGroup
+			for range 8 {
+				opening.Go(func() {
+					s, err := rw.Open(background, dir, nil)
+					if err == nil {
+						err = s.Close(background)
+					}
+					expect(t, err == nil, "%v", err)
+				})
+			}
+			opening.Wait()
+		}
 	})
 	t.Run("format1 in use", func(t *testing.T) {
 		dir := compatStore(t, "format1-closed")

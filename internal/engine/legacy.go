@@ -3,14 +3,17 @@ package engine
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // LegacyName is the journal of the Python implementation: one JSON object per
@@ -98,31 +101,67 @@ func (in *legacyImport) line(text string) error {
 		return nil
 	}
 	var row legacyRow
-	if len(text) > legacyMaxLine || !utf8.ValidString(text) || json.Unmarshal([]byte(text), &row) != nil || row.Path == "" {
+	if len(text) > legacyMaxLine || !utf8.ValidString(text) || json.Unmarshal([]byte(text), &row) != nil {
 		in.skipped++
 		return nil
 	}
 	id := fmt.Sprintf("%d-%d", in.rowFrom, in.at)
+	rec := in.record(row, id)
+	if rec == nil {
+		in.skipped++
+		return nil
+	}
 	in.rowFrom = in.at
 	if in.s.Rows.hasImport(id) {
 		return nil
 	}
 	in.rows++
-	in.batch = append(in.batch, in.record(row, id))
+	in.batch = append(in.batch, rec)
 	if len(in.batch) < legacyBatch {
 		return nil
 	}
 	return in.flush()
 }
 
+// record makes the row of a line; nil if no row can be made of it.
 func (in *legacyImport) record(row legacyRow, id string) *journal.Record {
-	return &journal.Record{
-		TS: row.TS, Kind: journal.KindCommit, Writer: in.s.Writer, Caller: row.Caller,
-		Muts: []journal.Mutation{{
-			Op: row.Mode, Path: row.Path, SHA256: row.SHA256, Bytes: row.Bytes,
-			ImportID: id, JournalID: row.JournalID,
-		}},
+	path, _, err := relpath.Clean(row.Path, relpath.Rules{Roots: in.s.Tree.Rules.Roots})
+	m := journal.Mutation{Op: row.Mode, Path: path, SHA256: row.SHA256, Bytes: row.Bytes, ImportID: id, JournalID: row.JournalID}
+	if err != nil || !Acceptable(&m) || !ShortTexts(row.TS, row.Caller) {
+		return nil
 	}
+	return &journal.Record{TS: row.TS, Kind: journal.KindCommit, Writer: in.s.Writer, Caller: row.Caller, Muts: []journal.Mutation{m}}
+}
+
+// maxText bounds a text of a row that others have made, in bytes.
+const maxText = 500
+
+// ShortTexts reports whether texts can be in a row.
+func ShortTexts(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(t string) bool { return len(t) > maxText })
+}
+
+// Acceptable reports whether a mutation that others have recorded could be one of ours:
+// anyone may have written it.
+func Acceptable(m *journal.Mutation) bool {
+	for _, p := range []string{m.Path, m.Real, m.From} {
+		clean, _, err := relpath.Clean(p, relpath.Rules{})
+		if p != "" && (err != nil || clean != p) {
+			return false
+		}
+	}
+	for _, sha := range []string{m.SHA256, m.PrevSHA256, m.PaySHA256} {
+		if sha != "" && !ValidSHA256(sha) {
+			return false
+		}
+	}
+	for _, mode := range []uint32{m.Mode, m.PrevMode} {
+		if kind := mode &^ 0o7777; kind != 0 && kind != fsx.ModeDir && mode != fsx.ModeLink {
+			return false
+		}
+	}
+	git, err := hex.DecodeString(m.PrevGit)
+	return m.Path != "" && m.Bytes >= 0 && m.PrevBytes >= 0 && err == nil && slices.Contains([]int{0, 20, 32}, len(git)) && ShortTexts(m.Op, m.How, m.JournalID)
 }
 
 // flush writes the batch. Revisions are counted under the journal lock, when the

@@ -59,6 +59,9 @@ var stagedBefore = regexp.MustCompile(`^[0-9a-z]+-[0-9a-z]+-[0-9a-z]+\.[0-9]+$`)
 // afterwards, so that a process of the old version cannot open the store in
 // between.
 func (s *Engine) migrate() error {
+	if err := s.checkFormat(); err != nil || s.closed.Format == FormatVersion { // another process has done it
+		return err
+	}
 	names, err := s.Disk.Staging.Names()
 	if err != nil {
 		return err

@@ -199,9 +199,6 @@ func (s *Engine) Start(ctx context.Context) error {
 	if err == nil && !s.Opts.ReadOnly {
 		err = s.startWriter(ctx)
 	}
-	if err == nil && !s.Opts.ReadOnly && s.closed.Format < FormatVersion {
-		err = s.AloneWithin(ctx, "open", s.migrate)
-	}
 	if err == nil && s.Disk.journal != nil {
 		err = s.openJournal(ctx)
 	}
@@ -249,6 +246,11 @@ func (s *Engine) startWriter(ctx context.Context) error {
 	}
 	if err := unlessTimeout(s.Tidy(ctx, s.ignoreSelf)); err != nil {
 		return err
+	}
+	if s.closed.Format < FormatVersion { // before others take this process for one of that version
+		if err := s.AloneWithin(ctx, "open", s.migrate); err != nil {
+			return err
+		}
 	}
 	s.slotDirs.home.slots = s.newSlots(s.Disk.Staging)
 	calls, releaseLiveness, err := lock.Register(s.Disk.locks, s.Writer)

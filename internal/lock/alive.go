@@ -69,7 +69,7 @@ func Register(dir fsx.Dir, writer string) (calls *Calls, release func() error, e
 // missing file means that none does. The probe is a shared lock, so two probes
 // do not mistake each other for the writer.
 func Alive(dir fsx.Dir, writer string) (bool, error) {
-	f, err := dir.Open(alivePrefix+writer, fsx.Read|fsx.Write, 0)
+	f, err := dir.Open(alivePrefix+writer, fsx.Read, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,12 +165,23 @@ func TestTreeWaitsForKeys(t *testing.T) {
 	}
 }
 
+// readOnly is a directory as it is on a file system that is mounted read-only.
+type readOnly struct{ fsx.Dir }
+
+func (d readOnly) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
+	if flag&^fsx.Read != 0 {
+		return nil, syscall.EROFS
+	}
+	return d.Dir.Open(name, flag, perm)
+}
+
+// TestLiveness: everyone sees which writers live, also who may not write.
 func TestLiveness(t *testing.T) {
 	dir := testbed.Must(fsx.OpenRoot(t.TempDir()))(t)
 	_, release, err := lock.Register(dir, "writer1")
 	testbed.NoErr(t, err)
-	for range 3 {
-		live, err := lock.Alive(dir, "writer1")
+	for _, seen := range []fsx.Dir{dir, readOnly{dir}, dir} {
+		live, err := lock.Alive(seen, "writer1")
 		testbed.Expect(t, err == nil && live, "%v %v", live, err)
 	}
 	list, _ := lock.Writers(dir)
@@ -203,7 +215,7 @@ func TestPublishedCalls(t *testing.T) {
 	published := func(n int) []lock.Call {
 		t.Helper()
 		for {
-			list := testbed.Must(lock.Reported(dir))(t)
+			list := testbed.Must(lock.Reported(readOnly{dir}))(t)
 			if len(list) == n {
 				return list
 			}

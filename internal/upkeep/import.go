@@ -2,10 +2,10 @@ package upkeep
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/admin"
@@ -14,7 +14,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // load takes the rows of an export over. Into a store with rows of its own
@@ -67,6 +66,7 @@ const (
 	importBytes  = 1 << 20   // of a batch
 	importedMuts = 200       // of one row
 	importedRow  = 128 << 10 // bytes of the mutations of one row
+	setID        = 0o7000    // bits of a mode that no other machine sets
 )
 
 func (in *importing) run(ctx context.Context) error {
@@ -383,67 +383,67 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 	default:
 		return nil
 	}
-	if !importable(rec.Caller, rec.Session, rec.Reason, rec.Invocation, rec.Tx, rec.Policy, rec.TS) {
+	if !engine.ShortTexts(rec.Caller, rec.Session, rec.Reason, rec.Invocation, rec.Tx, rec.Policy, rec.TS) {
 		return nil
 	}
-	if v := rec.Via; v != nil && !importable(v.Client, v.Version, v.Connection, v.Thread, v.Call) {
+	if v := rec.Via; v != nil && !engine.ShortTexts(v.Client, v.Version, v.Connection, v.Thread, v.Call, v.Model, v.Turn, v.Trace) {
 		return nil
 	}
-	if g := rec.Group; g != nil && (!importable(g.Calls...) || !importable(g.Ignored...) || len(g.Command) > observe.MaxCommand || len(g.Calls) > observe.MaxCalls) {
+	if g := rec.Group; g != nil && (!engine.ShortTexts(g.Calls...) || !engine.ShortTexts(g.Ignored...) || len(g.Command) > observe.MaxCommand || len(g.Calls) > observe.MaxCalls) {
 		return nil
+	}
+	head := journal.Record{
+		TS: rec.TS, Kind: rec.Kind, Writer: in.Engine.Writer, Caller: rec.Caller, Session: rec.Session, Via: rec.Via,
+		Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.SafeText(rec.AcceptRisk), Group: rec.Group,
 	}
 	var out []*journal.Record
-	size := 0
+	size, most := 0, min(importedRow, journal.MaxRecord-encoded(head))
 	for i := range rec.Muts {
 		m, ok := in.mutation(rec, i)
 		if !ok {
 			continue
 		}
-		if n := len(out); n == 0 || len(out[n-1].Muts) == importedMuts || size > importedRow {
-			size = 0
-			out = append(out, &journal.Record{
-				TS: rec.TS, Kind: rec.Kind, Writer: in.Engine.Writer, Caller: rec.Caller, Session: rec.Session, Via: rec.Via,
-				Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.SafeText(rec.AcceptRisk), Group: rec.Group,
-			})
+		long := encoded(m)
+		if long > most {
+			return nil
+		}
+		if n := len(out); n == 0 || len(out[n-1].Muts) == importedMuts || size+long > most {
+			row := head
+			size, out = 0, append(out, &row)
 		}
 		row := out[len(out)-1]
 		m.ImportID = fmt.Sprintf("%s%d.%d", in.id, rec.Seq, len(out)-1)
 		row.Muts = append(row.Muts, m)
-		size += len(m.Path) + len(m.Real) + len(m.From) + 512
+		size += long
 	}
 	return out
 }
 
-// maxText bounds a text of a row, in bytes.
-const maxText = 500
-
-// importable reports whether texts can be in a row: an export may have been
-// made by hand.
-func importable(texts ...string) bool {
-	return !slices.ContainsFunc(texts, func(t string) bool { return len(t) > maxText })
+// encoded returns how many bytes something takes in a row, at most. What is set when the
+// row is written has a part of its own.
+func encoded(v any) int {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return journal.MaxRecord
+	}
+	return len(data) + 128
 }
 
-// mutation is one file of an old row. Objects of the old state directory are
-// not taken over, and neither are paths that no row of ours could have.
+// mutation is one file of an old row. Objects of the old state directory are not taken
+// over, and neither is what no row of ours could have.
 func (in *importing) mutation(rec *journal.Record, i int) (journal.Mutation, bool) {
 	old := rec.Muts[i]
 	for _, p := range []string{old.Path, old.Real, old.From} {
-		clean, _, err := relpath.Clean(p, relpath.Rules{})
-		if p != "" && (err != nil || clean != p || strings.HasPrefix(p, engine.StateDirName+"/")) {
+		if strings.HasPrefix(p, engine.StateDirName+"/") {
 			return old, false
 		}
 	}
-	for _, sha := range []string{old.SHA256, old.PrevSHA256, old.PaySHA256} {
-		if sha != "" && !engine.ValidSHA256(sha) {
-			return old, false
-		}
-	}
-	if old.Path == "" || old.Class != "" || !importable(old.Op, old.How, old.JournalID) || old.Bytes < 0 {
+	if old.Class != "" || !engine.Acceptable(&old) {
 		return old, false
 	}
 	m := journal.Mutation{
 		Op: old.Op, Path: old.Path, Real: old.Real, From: old.From, SHA256: old.SHA256, Bytes: old.Bytes,
-		PrevSHA256: old.PrevSHA256, PrevBytes: old.PrevBytes, PrevMode: old.PrevMode, PrevGit: old.PrevGit, Mode: old.Mode, How: old.How, JournalID: old.JournalID,
+		PrevSHA256: old.PrevSHA256, PrevBytes: old.PrevBytes, PrevMode: old.PrevMode &^ setID, PrevGit: old.PrevGit, Mode: old.Mode &^ setID, How: old.How, JournalID: old.JournalID,
 	}
 	if rec.Kind == journal.KindConflict && old.Rev == 0 { // it is only a record
 		m.How = ""
