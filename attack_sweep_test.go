@@ -54,13 +54,19 @@ func keyedMove(from, to string, over bool) func(*rw.Store) error {
 var (
 	makeA  = do(put("a.txt", longText, rw.ModeCreate))
 	makeAB = do(put("a.txt", longText, rw.ModeCreate), put("d/b.txt", otherText, rw.ModeCreate))
-	linkA  = func(f *simfs.FS) {
-		f.WriteFile("a.txt", []byte(longText), 0o644)
+	linkA  = linked(longText)
+	linkB  = linked(otherText)
+)
+
+// linked makes a file with two names.
+func linked(text string) func(*simfs.FS) {
+	return func(f *simfs.FS) {
+		f.WriteFile("a.txt", []byte(text), 0o644)
 		d := f.Foreign()
 		d.Link("a.txt", d, "link.txt")
 		d.Sync()
 	}
-)
+}
 
 var attacks = []attack{
 	{name: "create", run: keyed(put("a.txt", otherText, rw.ModeCreate)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText}},
@@ -77,6 +83,8 @@ var attacks = []attack{
 		paths: []string{"a.txt"}, new: map[string]string{"a.txt": longText + otherText}},
 	{name: "hard link in place", opts: rw.Options{HardLinks: rw.HardLinksInPlace}, disk: linkA, inside: true,
 		run: keyed(put("a.txt", otherText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText, "link.txt": otherText}},
+	{name: "hard link in place, shorter", opts: rw.Options{HardLinks: rw.HardLinksInPlace}, disk: linkB, inside: true,
+		run: keyed(put("a.txt", longText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": longText, "link.txt": longText}},
 	{name: "delete", before: makeA, run: func(s *rw.Store) error {
 		return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: attackKey}}))
 	}, paths: []string{"a.txt"}, new: map[string]string{}},

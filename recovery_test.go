@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -732,6 +733,82 @@ func TestDurableWriteOverOneAtOff(t *testing.T) {
 				expect(t, string(got) == "three", "%s, %s, %d: the file holds %q", level, off, seed, got)
 				must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("two"))}))(t, level, ", ", off, ", ", seed)
 				noErr(t, s.Close(background))
+			}
+		}
+	}
+}
+
+// TestDurableRepliesAboutOthers: what a process did at a lower level is durable once a call
+// at the level full has found it and acknowledged it, and so are the directories that the
+// process made and the call uses.
+func TestDurableRepliesAboutOthers(t *testing.T) {
+	deep := put("d/e/a.txt", "one", rw.ModeOverwrite)
+	n := byte(0)
+	calls := map[string]func(*rw.Store) error{
+		"key": keyed(deep), "unchanged": do(deep),
+		"chunk": func(s *rw.Store) error {
+			return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "deck", Content: []byte("text")}))
+		},
+		"scratch": func(s *rw.Store) error {
+			n++
+			return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte{n}}))
+		},
+		"checkpoint": func(s *rw.Store) error {
+			return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: []byte("1")}))
+		},
+	}
+	for name, call := range calls {
+		for i, level := range []rw.SyncLevel{rw.SyncOff, rw.SyncOff, rw.SyncJournal} {
+			for seed := range uint64(6) {
+				fs := simfs.New()
+				s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
+				write(t, s, "first.txt", "makes the slots", rw.ModeCreate)
+				o := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0002", Manual: true}))(t)
+				noErr(t, call(o))
+				if i == 0 {
+					noErr(t, o.Close(background))
+				}
+				noErr(t, call(s))
+				before := fs.Tree()
+				disk := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2])
+				after := disk.Tree()
+				for p, text := range before {
+					if now, there := after[p]; ofStore(p) { // of objects, only the second one is sure to be whole
+						object := slices.Contains([]string{"chunks", "scratch", "checkpoints"}, strings.Split(p+"/", "/")[1])
+						expect(t, there || !object, "%s, %s, %d: %s is lost", name, level, seed, p)
+					} else {
+						expect(t, there && now == text, "%s, %s, %d: %s holds %q", name, level, seed, p, now)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRepeatedCallFinishesForTheDead: an undo whose process died is repeated, with its
+// idempotency key, by another process. It names no paths, and its files are in place when
+// it is acknowledged.
+func TestRepeatedCallFinishesForTheDead(t *testing.T) {
+	undo := func(s *rw.Store) error {
+		return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{IdempotencyKey: "once"}}))
+	}
+	for _, level := range allLevels {
+		for n := 0; ; n++ {
+			fs := simfs.New()
+			victim, other := fs.NewProcess(), fs.NewProcess()
+			s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0002", Process: other}))(t)
+			write(t, s, "a.txt", "one", rw.ModeCreate)
+			write(t, s, "a.txt", "two", rw.ModeOverwrite)
+			noErr(t, s.Sync(background))
+			dying := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Process: victim}))(t)
+			victim.StopAt(n)
+			first := undo(dying)
+			victim.Kill()
+			noErr(t, undo(s), level, ", operation ", n)
+			got, _ := fs.ReadFile("a.txt")
+			mustEqual(t, string(got), "one", level, ", operation ", n)
+			if first == nil {
+				break
 			}
 		}
 	}

@@ -163,7 +163,7 @@ func (c *Commit) flushWays() error {
 	flushed := map[string]bool{} // directories
 	for _, m := range c.Muts {
 		dir := ParentOf(m.Target.Path)
-		if dir == "" || m.Private || m.Slot == nil {
+		if dir == "" || m.Slot == nil && !c.Ended {
 			continue
 		}
 		if m.home == (inode{}) {
@@ -176,7 +176,7 @@ func (c *Commit) flushWays() error {
 		if m.Target.Exists() && c.s.ways.is(dir, m.home.ino, "", fsx.Stat{}) {
 			continue
 		}
-		for d := dir; d != ""; d = ParentOf(d) {
+		for d := dir; d != "" && d != StateDirName; d = ParentOf(d) {
 			if made[d] || flushed[ParentOf(d)] {
 				continue
 			}

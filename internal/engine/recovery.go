@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // recoveryReport says what opening a store found and did.
@@ -413,17 +414,23 @@ func (s *Engine) LeftBehind(paths []string) (*journal.Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		writer, ok := s.Rows.doubtful(last.Seq)
-		if !ok {
-			continue
-		}
-		if ended, err := s.hasEnded(writer); err != nil {
-			return nil, err
-		} else if ended {
-			return s.Log.Find(last.Seq)
+		if left, err := s.leftAt(last.Seq); left != nil || err != nil {
+			return left, err
 		}
 	}
 	return nil, nil
+}
+
+// leftAt returns a commit if its writer died before it was settled.
+func (s *Engine) leftAt(seq uint64) (*journal.Record, error) {
+	writer, ok := s.Rows.doubtful(seq)
+	if !ok {
+		return nil, nil
+	}
+	if ended, err := s.hasEnded(writer); err != nil || !ended {
+		return nil, err
+	}
+	return s.Log.Find(seq)
 }
 
 // hasEnded reports whether the commits of a writer are completed by others: it is dead,
@@ -478,6 +485,55 @@ func (c *Commit) flushHomes(paths []string) error {
 		}
 	}
 	return nil
+}
+
+// secure makes the files of a commit as durable as the level of this process promises: the
+// commit may be one of another process, at a lower level.
+func (s *Engine) secure(rec *journal.Record) error {
+	_, doubtful := s.Rows.doubtful(rec.Seq)
+	if s.Opts.Sync == SyncOff || rec.Level != string(SyncOff) && !(doubtful && s.Opts.Sync == SyncFull) {
+		return nil
+	}
+	flushed := map[string]bool{} // directories on the way
+	for i := range rec.Muts {
+		path := rec.Muts[i].Identity()
+		target, err := s.LocateEntry(path)
+		if IsShortage(err) {
+			return err
+		}
+		if err != nil {
+			continue // it leads nowhere now
+		}
+		err = s.syncEntry(target)
+		target.Close()
+		for dir := ParentOf(path); err == nil && dir != "" && dir != StateDirName && !flushed[dir]; dir = ParentOf(dir) {
+			flushed[dir] = true
+			err = s.syncParent(dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.certify()
+}
+
+// syncEntry makes a name durable, with what is under it.
+//
+//	fsync(file)  fsync(directory)
+func (s *Engine) syncEntry(t *relpath.Target) error {
+	if t.Exists() {
+		f, err := fsx.OpenEntry(t.Parent, t.Name)
+		if err == nil {
+			if err = f.Sync(); err != nil {
+				err = s.Poison(err)
+			}
+			f.Close()
+		}
+		if err != nil && !IsAbsent(err) && !IsOdd(err) { // no directory, and nothing that is gone
+			return err
+		}
+	}
+	return s.SyncDir(t.Parent)
 }
 
 func (s *Engine) syncParent(path string) error {

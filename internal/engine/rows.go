@@ -415,23 +415,36 @@ func (c *Commit) unmoved(uint64) error {
 	return nil
 }
 
+// keyRow returns the row of the idempotency key; the zero Entry if it is free.
+func (c *Commit) keyRow() (index.Entry, error) {
+	e, err := c.s.Rows.Get(index.IdemKey(c.Req.Key))
+	if err != nil {
+		if err = c.s.RebuildRows(); err == nil {
+			e, err = c.s.Rows.Get(index.IdemKey(c.Req.Key))
+		}
+	}
+	return e, err
+}
+
+// leftOfKey returns the commit that the idempotency key has made, if its writer died
+// before it was settled. Its paths may be others than those of the call.
+func (c *Commit) leftOfKey() (*journal.Record, error) {
+	e, err := c.keyRow()
+	if err != nil {
+		return nil, err
+	}
+	return c.s.leftAt(e.Seq)
+}
+
 // Answered reports, under the locks, whether the idempotency key answers the
 // call, because it was used before. A plan that would set something aside asks first.
 func (c *Commit) Answered() (bool, error) {
 	if c.Req.Key == "" {
 		return false, nil
 	}
-	e, err := c.s.Rows.Get(index.IdemKey(c.Req.Key))
-	if err != nil {
-		if err := c.s.RebuildRows(); err != nil {
-			return false, err
-		}
-		if e, err = c.s.Rows.Get(index.IdemKey(c.Req.Key)); err != nil {
-			return false, err
-		}
-	}
-	if e.Seq == 0 {
-		return false, nil
+	e, err := c.keyRow()
+	if err != nil || e.Seq == 0 {
+		return false, err
 	}
 	rec, err := c.s.Log.Find(e.Seq)
 	if errors.Is(err, journal.ErrNotFound) || err == nil && rec.Key != c.Req.Key {
@@ -458,6 +471,9 @@ func (c *Commit) Answered() (bool, error) {
 	}
 	if rec.Kind == journal.KindConflict {
 		return false, endedInConflict(rec)
+	}
+	if err := c.s.secure(rec); err != nil {
+		return false, err
 	}
 	c.Replayed, c.Ended = rec, true
 	for i, m := range c.Muts {

@@ -133,6 +133,9 @@ func (c *Commit) lock(ctx context.Context) error {
 			if err == nil && left == nil && c.sharesFile() {
 				left, err = c.leftInFile()
 			}
+			if err == nil && left == nil && c.Req.Key != "" {
+				left, err = c.leftOfKey()
+			}
 			if err != nil {
 				return err
 			}
@@ -353,29 +356,17 @@ func (c *Commit) compose(ctx context.Context) error {
 
 // keepUnchanged ends a commit whose bytes are all on disk already: nothing is
 // written, but at the durable levels the current file is made durable, because
-// another program may have written it.
+// another program, or a process at the level off, may have written it.
 func (c *Commit) keepUnchanged() error {
 	if c.Req.DryRun || c.s.Opts.Sync == SyncOff {
 		return nil
 	}
 	for _, m := range c.Muts {
-		if m.Op == OpDelete {
-			continue
-		}
-		f, err := fsx.OpenEntry(m.Target.Parent, m.Target.Name)
-		if err != nil {
-			return err
-		}
-		err = f.Sync()
-		f.Close()
-		if err != nil {
-			return c.s.Poison(err)
-		}
-		if err := c.s.SyncDir(m.Target.Parent); err != nil {
+		if err := c.s.syncEntry(m.Target); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.flushWays()
 }
 
 // stage writes the final bytes to slots, shows them to the verifiers and makes
