@@ -54,12 +54,12 @@ func keyedMove(from, to string, over bool) func(*rw.Store) error {
 var (
 	makeA  = do(put("a.txt", longText, rw.ModeCreate))
 	makeAB = do(put("a.txt", longText, rw.ModeCreate), put("d/b.txt", otherText, rw.ModeCreate))
-	linkA  = linked(longText)
-	linkB  = linked(otherText)
+	linkA  = linkedFile(longText)
+	linkB  = linkedFile(otherText)
 )
 
-// linked makes a file with two names.
-func linked(text string) func(*simfs.FS) {
+// linkedFile makes a file with two names.
+func linkedFile(text string) func(*simfs.FS) {
 	return func(f *simfs.FS) {
 		f.WriteFile("a.txt", []byte(text), 0o644)
 		d := f.Foreign()

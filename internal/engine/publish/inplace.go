@@ -58,8 +58,8 @@ func undoInPlace(c *Change) error {
 	return overwrite(c.opened, c.Old.Bytes, c.Old.Stat.Size)
 }
 
-// judgeInPlace reports that the write can be done again: every sector of the
-// target is an old or a new one. The old content is read from c.Old.Bytes; where
+// judgeInPlace reports that the write can be done again: the target is a mixture of the
+// old and the new content. The old content is read from c.Old.Bytes; where
 // that is not there, only a target that holds all of one version counts.
 func judgeInPlace(c *Change, held Held) (State, error) {
 	if held != Staged {
@@ -76,41 +76,53 @@ func judgeInPlace(c *Change, held Held) (State, error) {
 	return Pending, nil
 }
 
-// isMixture reports whether each sector of a file is that of one of two others,
-// or was lost.
+// isMixture reports whether each sector of a file is that of one of two others, begins as
+// one of them and goes on as the other, or was lost. A write that was broken off, or did
+// not cut the file yet, ends in a sector.
 func isMixture(f io.ReaderAt, size int64, a, b File) (bool, error) {
 	if size > max(a.Stat.Size, b.Stat.Size) {
 		return false, nil
 	}
-	have := make([]byte, sector)
-	one, two := make([]byte, sector), make([]byte, sector)
+	have, one, two := make([]byte, sector), make([]byte, sector), make([]byte, sector)
 	for off := int64(0); off < size; off += sector {
 		n, err := readPiece(f, have, off, size)
+		if err == nil {
+			err = b.sectorAt(two, off)
+		}
 		if err != nil {
 			return false, err
 		}
-		fits := false
-		for _, of := range []struct {
-			File
-			buf []byte
-		}{{b, two}, {a, one}} {
-			if of.Bytes == nil {
-				continue
-			}
-			k, err := readPiece(of.Bytes, of.buf, off, of.Stat.Size)
-			if err != nil {
-				return false, err
-			}
-			clear(of.buf[k:])
-			if fits = fits || onlyMissing(of.buf[:n], have[:n]); fits {
-				break
-			}
+		if onlyMissing(two[:n], have[:n]) {
+			continue
 		}
-		if !fits {
+		if err := a.sectorAt(one, off); err != nil {
+			return false, err
+		}
+		if !turns(one[:n], two[:n], have[:n]) && !turns(two[:n], one[:n], have[:n]) {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// sectorAt reads a sector; what the file does not have is NULs.
+func (f File) sectorAt(buf []byte, off int64) error {
+	n, err := 0, error(nil)
+	if f.Bytes != nil {
+		n, err = readPiece(f.Bytes, buf, off, f.Stat.Size)
+	}
+	clear(buf[n:])
+	return err
+}
+
+// turns reports whether have begins as one text and goes on as the other, but for bytes
+// that read as NUL.
+func turns(one, other, have []byte) bool {
+	i := 0
+	for i < len(have) && (have[i] == one[i] || have[i] == 0) {
+		i++
+	}
+	return onlyMissing(other[i:], have[i:])
 }
 
 // readPiece fills buf from off, as far as the file has bytes.
