@@ -50,33 +50,24 @@ func driveCheckpoints(h host, ways []hooks, text string) (string, error) {
 	files := map[string]string{}
 	for _, name := range []string{"by-tool.txt", "by-sed.txt", "by-rm.txt", "by-script.txt"} {
 		files[name] = "earlier bytes of " + name + "\n"
-		if err := s.d.write(name, files[name]); err != nil {
-			return "", err
-		}
 	}
-	if err := s.d.write("fix.sh", "sed -i s/earlier/later/ by-script*\n"); err != nil {
-		return "", err
-	}
+	all := maps.Clone(files)
+	all["fix.sh"] = "sed -i s/earlier/later/ by-script*\n"
 	if own.file != "" {
-		if err := s.d.write(own.file, own.text); err != nil {
-			return "", err
-		}
+		all[own.file] = own.text
 	}
-	git := exec.Command("git", "init", "-q", ".")
-	git.Dir = s.d.project
-	if err := git.Run(); err != nil {
+	if err := s.plant(all); err != nil {
 		return "", err
 	}
-	pass := func(string) error { return nil }
 	p := &play{}
 	if own.write != "" {
 		name := s.d.place("by-tool.txt")
 		p.steps = append(p.steps,
-			step{what: "read", tool: own.read, args: func() map[string]any { return obj{own.path: name} }, check: pass},
-			step{what: "write", tool: own.write, args: func() map[string]any { return obj{own.path: name, "content": "later bytes\n"} }, check: pass})
+			step{what: "read", tool: own.read, args: func() map[string]any { return obj{own.path: name} }},
+			step{what: "write", tool: own.write, args: func() map[string]any { return obj{own.path: name, "content": "later bytes\n"} }})
 	}
 	line := "sed -i s/earlier/later/ by-sed.txt && rm by-rm.txt && sh fix.sh"
-	p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return k.args(line) }, check: pass})
+	p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return k.args(line) }})
 	if err := s.perform(p); err != nil {
 		return "", err
 	}

@@ -88,7 +88,7 @@ func writeUnapproved(h host, page string) (string, error) {
 	}
 	defer s.end()
 	create := s.firstRun()[0]
-	create.check = func(string) error { return nil }
+	create.check = nil
 	p := &play{prefix: h.prefix, steps: []step{create}}
 	err = s.perform(p)
 	if _, gone := os.Stat(s.d.place("notes.md")); gone == nil {
@@ -110,7 +110,7 @@ func begin(h host, page string) (*session, error) {
 		return nil, err
 	}
 	d := desk{tmp, filepath.Join(tmp, "home"), filepath.Join(tmp, "project")}
-	log, err := logTo(filepath.Join(*logs, h.name+".log"))
+	log, err := os.OpenFile(filepath.Join(*logs, h.name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ type step struct {
 	tool   string
 	args   func() map[string]any
 	before func() error
-	check  func(result string) error // the result as the model reads it
+	check  func(result string) error // the result as the model reads it; nil: whatever it is
 }
 
 // play goes through steps, one for each result.
@@ -256,9 +256,11 @@ func (p *play) say(t turn) answer {
 	}
 	if p.waiting && len(t.results) > 0 {
 		p.waiting, p.searched = false, false
-		if err := p.steps[p.at].check(t.results[len(t.results)-1]); err != nil {
-			p.wrong = fmt.Errorf("%s: %w", p.steps[p.at].what, err)
-			return answer{text: "stop"}
+		if s := p.steps[p.at]; s.check != nil {
+			if err := s.check(t.results[len(t.results)-1]); err != nil {
+				p.wrong = fmt.Errorf("%s: %w", s.what, err)
+				return answer{text: "stop"}
+			}
 		}
 		p.at++
 	}
@@ -386,23 +388,9 @@ func (s *session) after(result string) error {
 // kill kills the server that the host has started. It is found among the
 // descendants of the host.
 func (s *session) kill() error {
-	killed := 0
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		words := strings.Split(string(line), "\x00")
-		if filepath.Base(words[0]) != "resilient-write" || !s.descends(pid) {
-			continue
-		}
-		if p, err := os.FindProcess(pid); err == nil && p.Kill() == nil {
-			killed++
-		}
-	}
-	if killed == 0 {
+	if endAll("cmdline", func(pid int, words []string) bool {
+		return filepath.Base(words[0]) == "resilient-write" && s.descends(pid)
+	}) == 0 {
 		return errors.New("no server of the host is found")
 	}
 	return nil
@@ -411,20 +399,26 @@ func (s *session) kill() error {
 // sweep ends processes that the host left running, such as a daemon. They are
 // recognized by the home directory of this run, which no other process has.
 func (s *session) sweep() {
+	endAll("environ", func(pid int, env []string) bool { return pid != os.Getpid() && slices.Contains(env, "HOME="+s.d.home) })
+}
+
+// endAll kills the processes of which what a file of /proc says is true, and counts them.
+func endAll(file string, which func(pid int, words []string) bool) (killed int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
+		if err != nil {
 			continue
 		}
-		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if !slices.Contains(strings.Split(string(env), "\x00"), "HOME="+s.d.home) {
+		text, _ := os.ReadFile(filepath.Join("/proc", e.Name(), file))
+		if !which(pid, strings.Split(string(text), "\x00")) {
 			continue
 		}
-		if p, err := os.FindProcess(pid); err == nil {
-			p.Kill()
+		if p, err := os.FindProcess(pid); err == nil && p.Kill() == nil {
+			killed++
 		}
 	}
+	return killed
 }
 
 // descends reports whether a process was started by the host.

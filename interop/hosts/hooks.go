@@ -56,14 +56,7 @@ func driveHooks(h host, k hooks, text string) error {
 	if err := s.giveHooks(k); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"a.txt": "one\n", "b.txt": "two\n", "gone.txt": "gone\n"} {
-		if err := s.d.write(name, text); err != nil {
-			return err
-		}
-	}
-	git := exec.Command("git", "init", "-q", ".")
-	git.Dir = s.d.project
-	if err := git.Run(); err != nil {
+	if err := s.plant(map[string]string{"a.txt": "one\n", "b.txt": "two\n", "gone.txt": "gone\n"}); err != nil {
 		return err
 	}
 	token := madeUpToken()
@@ -72,8 +65,7 @@ func driveHooks(h host, k hooks, text string) error {
 		"cat > made.txt <<X\nhello\nX",
 		"printf 'GITHUB_TOKEN=" + token + "\\n' > deploy.env; false",
 	}
-	before := s.files()
-	states := []map[string]string{before}
+	states := []map[string]string{s.files()}
 	p := &play{}
 	for _, line := range lines {
 		p.steps = append(p.steps, step{what: line, tool: k.shell, args: func() map[string]any { return k.args(line) },
@@ -117,10 +109,19 @@ func (s *session) giveHooks(k hooks) error {
 			return fmt.Errorf("%q: %w", words, err)
 		}
 	}
-	if err := os.Remove(s.d.place(".mcp.json")); err != nil { // the plugin brings the server
-		return err
+	return os.Remove(s.d.place(".mcp.json")) // the plugin brings the server
+}
+
+// plant writes files into the project, and makes it a repository.
+func (s *session) plant(files map[string]string) error {
+	for name, text := range files {
+		if err := s.d.write(name, text); err != nil {
+			return err
+		}
 	}
-	return nil
+	git := exec.Command("git", "init", "-q", ".")
+	git.Dir = s.d.project
+	return git.Run()
 }
 
 // undoCalls undoes the calls, the newest first.

@@ -86,18 +86,18 @@ func run(names []string) error {
 
 // block returns the configuration that the page prints for a call of init.
 func block(page, call string) (string, error) {
-	m := regexp.MustCompile("(?s)<!-- resilient-write init " + regexp.QuoteMeta(call) + " -->\n```[a-z]+\n(.*?)```\n").FindStringSubmatch(page)
-	if m == nil {
-		return "", fmt.Errorf("the page has no block of init %s", call)
-	}
-	return m[1], nil
+	return find(page, "(?s)<!-- resilient-write init "+regexp.QuoteMeta(call)+" -->\n```[a-z]+\n(.*?)```\n", "block of init "+call)
 }
 
 // fileOf returns the default file of a client, from the table of the page.
 func fileOf(page, name string) (string, error) {
-	m := regexp.MustCompile("(?m)^\\|[^|]*\\| `" + regexp.QuoteMeta(name) + "` \\|.*?\\*\\*`([^`]+)`").FindStringSubmatch(page)
+	return find(page, "(?m)^\\|[^|]*\\| `"+regexp.QuoteMeta(name)+"` \\|.*?\\*\\*`([^`]+)`", "file for "+name)
+}
+
+func find(page, pattern, what string) (string, error) {
+	m := regexp.MustCompile(pattern).FindStringSubmatch(page)
 	if m == nil {
-		return "", fmt.Errorf("the page has no file for %s", name)
+		return "", fmt.Errorf("the page has no %s", what)
 	}
 	return m[1], nil
 }

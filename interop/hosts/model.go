@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -319,9 +318,4 @@ func (t turn) find(name string) (tool, bool) {
 		return tool{}, false
 	}
 	return t.tools[i], true
-}
-
-// logTo opens the log of a run.
-func logTo(name string) (*os.File, error) {
-	return os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
