@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -270,24 +272,23 @@ func (c *child) call(b *testing.B, tool string, args any, n int) {
 
 // command builds the command once.
 func command(b *testing.B) string {
-	bin := filepath.Join(os.TempDir(), fmt.Sprintf("rw-bench-%d", os.Getpid()))
-	if _, err := os.Stat(bin); err == nil {
-		return bin
-	}
-	build := exec.Command("go", "build", "-o", bin, "./cmd/resilient-write")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
-	return bin
+	return testbed.Must(built())(b)
 }
+
+var (
+	place = filepath.Join(os.TempDir(), fmt.Sprintf("rw-bench-%d", os.Getpid()))
+	built = sync.OnceValues(func() (string, error) {
+		os.Mkdir(place, 0o700)
+		return shell.Build(place)
+	})
+)
 
 // TestMain also acts as the bare server: one tool of the protocol library that
 // calls the Store, served by the library's own loop.
 func TestMain(m *testing.M) {
 	if os.Getenv("RW_BENCH_BARE") == "" {
 		code := m.Run()
-		os.Remove(filepath.Join(os.TempDir(), fmt.Sprintf("rw-bench-%d", os.Getpid())))
+		os.RemoveAll(place)
 		os.Exit(code)
 	}
 	store, err := rw.Open(context.Background(), os.Getenv("RW_WORKSPACE"), &rw.Options{Sync: rw.SyncOff})
@@ -296,26 +297,23 @@ func TestMain(m *testing.M) {
 	}
 	s := server.NewMCPServer("bare", "1")
 	off := false
-	s.AddTool(wire.NewTool("rw_safe_write"), wire.NewTypedToolHandler(func(ctx context.Context, _ wire.CallToolRequest, r rw.SafeWriteRequest) (*wire.CallToolResult, error) {
+	addTool(s, "rw_safe_write", func(ctx context.Context, r rw.SafeWriteRequest) (any, error) {
 		r.Classify = &off
-		out, err := store.SafeWrite(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		return wire.NewToolResultStructuredOnly(out), nil
-	}))
-	s.AddTool(wire.NewTool("rw_read"), wire.NewTypedToolHandler(func(ctx context.Context, _ wire.CallToolRequest, r rw.ReadRequest) (*wire.CallToolResult, error) {
-		out, err := store.Read(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		return wire.NewToolResultStructuredOnly(out), nil
-	}))
+		return store.SafeWrite(ctx, r)
+	})
+	addTool(s, "rw_read", func(ctx context.Context, r rw.ReadRequest) (any, error) { return store.Read(ctx, r) })
 	if err := server.ServeStdio(s); err != nil {
 		panic(err)
 	}
 	store.Close(context.Background())
 	os.Exit(0)
+}
+
+func addTool[T any](s *server.MCPServer, name string, do func(context.Context, T) (any, error)) {
+	s.AddTool(wire.NewTool(name), wire.NewTypedToolHandler(func(ctx context.Context, _ wire.CallToolRequest, r T) (*wire.CallToolResult, error) {
+		out, err := do(ctx, r)
+		return wire.NewToolResultStructuredOnly(out), err
+	}))
 }
 
 func bareChild() *exec.Cmd {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/page"
 )
 
 // anchor measures one durable replace in the directory of the workspaces: the
@@ -39,11 +41,7 @@ func host() string {
 			release = parts[0] + "." + parts[1]
 		}
 	}
-	load := ""
-	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
-		load = ", load " + strings.Fields(string(data))[0] + " at the end"
-	}
-	return fmt.Sprintf("%d cores (%s, Linux %s, %s, %s%s)", runtime.NumCPU(), runtime.GOARCH, release, volume(os.TempDir()), runtime.Version(), load)
+	return fmt.Sprintf("%d cores (%s, Linux %s, %s, %s, load %s at the end)", runtime.NumCPU(), runtime.GOARCH, release, volume(os.TempDir()), runtime.Version(), page.Load())
 }
 
 // volume returns the file system of a directory.

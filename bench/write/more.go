@@ -48,37 +48,25 @@ func (b *bench) transactions() error {
 func txContent(i, f int) string { return fmt.Sprintf("%01000d %022d", i, f) }
 
 func transaction(n int) starter {
-	return func(dir string) (func(w, i int) error, func() error, error) {
-		s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})
-		if err != nil {
-			return nil, nil, err
+	return onStore(rw.SyncFull, func(s *rw.Store, _, i int) error {
+		var ops []rw.TxOp
+		for f := range n {
+			ops = append(ops, rw.TxOp{Op: "write", Path: name(f), Content: []byte(txContent(i, f)), Mode: rw.ModeOverwrite})
 		}
-		return func(_, i int) error {
-			var ops []rw.TxOp
-			for f := range n {
-				ops = append(ops, rw.TxOp{Op: "write", Path: name(f), Content: []byte(txContent(i, f)), Mode: rw.ModeOverwrite})
-			}
-			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: ops})
-			return err
-		}, func() error { return s.Close(context.Background()) }, nil
-	}
+		_, err := s.Tx(context.Background(), rw.TxRequest{Ops: ops})
+		return err
+	})
 }
 
 func singles(n int) starter {
-	return func(dir string) (func(w, i int) error, func() error, error) {
-		s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})
-		if err != nil {
-			return nil, nil, err
-		}
-		return func(_, i int) error {
-			for f := range n {
-				if err := replace(s, name(f), []byte(txContent(i, f))); err != nil {
-					return err
-				}
+	return onStore(rw.SyncFull, func(s *rw.Store, _, i int) error {
+		for f := range n {
+			if err := replace(s, name(f), []byte(txContent(i, f))); err != nil {
+				return err
 			}
-			return nil
-		}, func() error { return s.Close(context.Background()) }, nil
-	}
+		}
+		return nil
+	})
 }
 
 func careful(n int) starter {

@@ -132,14 +132,19 @@ func (c cell) plain(write func(string, []byte) error) starter {
 }
 
 func (c cell) store(level rw.SyncLevel) starter {
+	data := c.texts()
+	return onStore(level, func(s *rw.Store, w, i int) error { return replace(s, name(w), data(w, i)) })
+}
+
+// onStore does something with a store. Its gate scans everything and advises, as it does
+// by default.
+func onStore(level rw.SyncLevel, do func(s *rw.Store, w, i int) error) starter {
 	return func(dir string) (func(w, i int) error, func() error, error) {
-		// The gate scans everything and advises, as it does by default.
 		s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level, StateDir: stateOf(dir)})
 		if err != nil {
 			return nil, nil, err
 		}
-		data := c.texts()
-		return func(w, i int) error { return replace(s, name(w), data(w, i)) }, func() error { return s.Close(context.Background()) }, nil
+		return func(w, i int) error { return do(s, w, i) }, func() error { return s.Close(context.Background()) }, nil
 	}
 }
 
