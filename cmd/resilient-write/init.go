@@ -76,6 +76,7 @@ type setup struct {
 type edited struct {
 	path, shown   string
 	before, after string
+	was           string // after the clients before
 	there         bool
 	exec          bool // it is executable
 }
@@ -202,12 +203,9 @@ func (s *setup) found(c clients.Client) bool {
 
 // plan makes the changes for one client, in memory.
 func (s *setup) plan(c clients.Client) (status string, notes []string) {
-	kept := len(s.files)
-	saved := make([]string, kept)
-	for i, f := range s.files {
-		saved[i] = f.after
+	for _, f := range s.files {
+		f.was = f.after
 	}
-	changed := false
 	for _, f := range c.Files {
 		if s.scope != "" && string(f.Scope) != s.scope || s.scope == "" && !s.remove && f != c.Files[0] {
 			continue
@@ -215,20 +213,16 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 		if needs := f.Scope == clients.Project || strings.Contains(f.Root, "{root}"); needs && !s.remove && s.place.Project == s.place.Home {
 			return "refused", []string{"the home directory is not a project; change to one, or name it with --root"}
 		}
-		one, err := s.planFile(c, f)
+		err := s.planFile(c, f)
 		if err == nil {
-			var hooks bool
-			hooks, err = s.planHooks(c, f)
-			one = one || hooks
+			err = s.planHooks(c, f)
 		}
 		if err != nil {
-			s.files = s.files[:kept] // a client is configured completely or not at all
-			for i, text := range saved {
-				s.files[i].after = text
+			for _, f := range s.files { // a client is configured completely or not at all
+				f.after = f.was
 			}
 			return "refused", []string{s.shown(s.place.Find(f)) + ": " + plainError(err) + "; nothing was changed for " + c.Title + ". Edit the file by hand, as docs/install.md shows"}
 		}
-		changed = changed || one
 		if !s.remove {
 			notes = append(notes, c.Notes(s.approve)...)
 			if s.hooks && c.Trust != "" {
@@ -240,7 +234,7 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 	switch {
 	case status == "":
 		return "refused", []string{c.Title + " has no file for this scope"}
-	case !changed:
+	case !slices.ContainsFunc(s.files, func(f *edited) bool { return f.after != f.was }):
 		status = "unchanged"
 	case s.remove:
 		status = "removed"
@@ -249,11 +243,11 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 }
 
 // planFile makes the changes that belong to one file of a client.
-func (s *setup) planFile(c clients.Client, f clients.File) (changed bool, err error) {
+func (s *setup) planFile(c clients.Client, f clients.File) error {
 	edits := map[string][]clients.Edit{}
 	command, err := ownCommand(c.Whole)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, e := range c.Edits(f, clients.Setup{Command: command, Root: s.place.Project, Tier: s.tier, Approve: s.approve || s.remove}) {
 		path := s.place.Find(f)
@@ -263,7 +257,7 @@ func (s *setup) planFile(c clients.Client, f clients.File) (changed bool, err er
 		edits[path] = append(edits[path], e)
 	}
 	for path, list := range edits {
-		one, err := s.edit(path, func(text string) (string, error) {
+		err := s.edit(path, func(text string) (string, error) {
 			switch {
 			case !s.remove && path == s.place.Find(f) && c.Remote(text):
 				return "", errors.New("the entry is for a server that runs already")
@@ -275,41 +269,39 @@ func (s *setup) planFile(c clients.Client, f clients.File) (changed bool, err er
 			return clients.Unset(c.Format, text, list[0])
 		})
 		if err != nil {
-			return false, err
+			return err
 		}
-		changed = changed || one
 	}
 	if f.Instructions == "" || s.noInstructions || s.remove && s.wanted(c, f) {
-		return changed, nil
+		return nil
 	}
-	one, err := s.edit(s.place.Path(f.Instructions), func(text string) (string, error) {
+	return s.edit(s.place.Path(f.Instructions), func(text string) (string, error) {
 		if s.remove {
 			return clients.UnsetInstructions(text)
 		}
 		return clients.SetInstructions(f.Instructions, text)
 	})
-	return changed || one, err
 }
 
 // planHooks makes the changes of the files with the hooks of a client.
-func (s *setup) planHooks(c clients.Client, f clients.File) (changed bool, err error) {
+func (s *setup) planHooks(c clients.Client, f clients.File) error {
 	if c.Hooks == "" || !s.hooks && !s.remove {
-		return false, nil
+		return nil
 	}
 	command, err := ownCommand(false)
 	if err != nil {
-		return false, err
+		return err
 	}
 	files, err := hostevent.Config(c.Hooks, command)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, h := range files {
 		path := s.place.Path(h.Project)
 		if f.Scope == clients.User {
 			path = s.place.Path(h.User)
 		}
-		one, err := s.edit(path, func(text string) (string, error) {
+		err := s.edit(path, func(text string) (string, error) {
 			own := h.Merge || h.Ours(text)
 			switch {
 			case !own && text != "" && s.remove:
@@ -326,14 +318,13 @@ func (s *setup) planHooks(c clients.Client, f clients.File) (changed bool, err e
 			return h.Text, nil
 		})
 		if err != nil {
-			return false, err
+			return err
 		}
-		changed = changed || one
 		if file, err := s.file(path); err == nil {
 			file.exec = h.Exec
 		}
 	}
-	return changed, nil
+	return nil
 }
 
 // wanted reports whether another client that is configured reads the same
@@ -357,18 +348,16 @@ func (s *setup) wanted(c clients.Client, f clients.File) bool {
 }
 
 // edit changes one file in memory.
-func (s *setup) edit(path string, change func(string) (string, error)) (changed bool, err error) {
+func (s *setup) edit(path string, change func(string) (string, error)) error {
 	f, err := s.file(path)
 	if err != nil {
-		return false, err
+		return err
 	}
 	after, err := change(f.after)
-	if err != nil {
-		return false, err
+	if err == nil {
+		f.after = after
 	}
-	changed = after != f.after
-	f.after = after
-	return changed, nil
+	return err
 }
 
 // maxConfig limits the size of a configuration: a larger file is something
@@ -393,7 +382,7 @@ func (s *setup) file(path string) (*edited, error) {
 	f := &edited{path: path, shown: s.shown(path)}
 	text, err := readConfig(path)
 	if err == nil {
-		f.there, f.before, f.after = true, text, text
+		f.there, f.before, f.was, f.after = true, text, text, text
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

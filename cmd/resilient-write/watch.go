@@ -187,7 +187,7 @@ type screenWatch struct {
 	o      *htmlreport.Overview
 	memo   overview.Memo
 	chosen uint64 // row whose diff is shown; 0: the newest
-	shown  string // which diff it is
+	shown  uint64 // row of the diff
 	diff   []string
 }
 
@@ -293,12 +293,12 @@ func (w *screenWatch) read(ctx context.Context) error {
 			return nil
 		}
 		c := o.Changes[w.at()]
-		if shown := fmt.Sprint(c.Row); shown != w.shown {
+		if c.Row != w.shown {
 			diffs, err := overview.Diffs(ctx, s, clean, c.Row)
 			if err != nil {
 				return err
 			}
-			w.shown, w.diff = shown, nil
+			w.shown, w.diff = c.Row, nil
 			for _, f := range diffs {
 				w.diff = append(w.diff, w.p.paint(cyan, printable(f.Path)))
 				w.diff = append(w.diff, w.lines(f.Diff)...)
