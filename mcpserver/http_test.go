@@ -716,7 +716,7 @@ func (s *site) insist(r *http.Request) (*http.Response, string) {
 				return res, string(body)
 			}
 		}
-		require(s.t, errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) && !time.Now().After(late), "%v", err)
+		require(s.t, (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) && !time.Now().After(late), "%v", err)
 	}
 }
 

@@ -376,6 +376,8 @@ func overPipe(in io.Writer, out *bufio.Reader) exchange {
 // overHTTP posts to the address of an entry, with its headers.
 func overHTTP(ctx context.Context, e clients.Entry, env func(string) string) exchange {
 	id, session := 0, ""
+	// The headers are for this address, not for one that it names.
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return func(method string, params any) (json.RawMessage, error) {
 		id++
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(request(id, method, params)))
@@ -390,7 +392,7 @@ func overHTTP(ctx context.Context, e clients.Entry, env func(string) string) exc
 		if session != "" {
 			r.Header.Set("Mcp-Session-Id", session)
 		}
-		reply, err := http.DefaultClient.Do(r)
+		reply, err := client.Do(r)
 		if err != nil {
 			return nil, errors.New("nothing answers at the address; start the server with serve --transport http")
 		}

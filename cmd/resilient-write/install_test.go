@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
@@ -701,6 +702,8 @@ func TestDoctorFinds(t *testing.T) {
 		return string(data)
 	}
 	secret := "password-" + strings.Repeat("z", 12)
+	away := httptest.NewServer(http.RedirectHandler("/", http.StatusTemporaryRedirect))
+	defer away.Close()
 	for name, one := range map[string]struct{ text, want string }{
 		"gone":     {entry("/nowhere/resilient-write"), "not found"},
 		"silent":   {entry(script("silent", "exit 3")), "ended without an answer"},
@@ -712,6 +715,7 @@ func TestDoctorFinds(t *testing.T) {
 		"broken":   {`{"mcpServers":`, "not valid JSON"},
 		"refusing": {entry(script("refusing", `read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}'`)), "the server refuses: no"},
 		"address":  {`{"mcpServers":{"resilientwrite":{"url":"http://127.0.0.1:1/mcp"}}}`, "nothing answers"},
+		"redirect": {`{"mcpServers":{"resilientwrite":{"url":"` + away.URL + `"}}}`, "the address answers with the status 307"},
 	} {
 		d.write("~/.cursor/mcp.json", one.text, 0o600)
 		reply, code := d.run("doctor", "cursor")
