@@ -116,7 +116,7 @@ func TestSubscribersHearOfOtherProcesses(t *testing.T) {
 // TestSubscribersHearOfWhatChanged: of that and of nothing else, over every
 // transport and in both eras.
 func TestSubscribersHearOfWhatChanged(t *testing.T) {
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
+	eachWay(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		t.Parallel() // it waits most of the time
 		s, _ := livedIn(t)
 		const n = 1
@@ -222,9 +222,7 @@ func streamsAreTagged(t *testing.T, s *rw.Store) {
 
 // subscriptionsToNothing: are refused, as are too many.
 func subscriptionsToNothing(t *testing.T, s *rw.Store) {
-	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
-		p := connect(srv)
+	eachPeer(t, s, func(t *testing.T, p *peer) {
 		ask := func(uris ...string) map[string]any {
 			if p.modern {
 				_, problem := p.ask("subscriptions/listen", map[string]any{"notifications": map[string]any{"resourceSubscriptions": uris}})
@@ -350,7 +348,7 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 	r := s.Recovery()
 	require(t, r.Malformed != 0 || r.TornBytes != 0, "nothing was found: %+v", r)
 	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
+	eachWay(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		p := connect(srv)
 		events := func() (list []string) {
 			for _, n := range p.got("notifications/message") {
@@ -478,10 +476,8 @@ func (p *peer) reportsAre(token any, least int) {
 func TestProgressReachesTheClient(t *testing.T) {
 	hook := &unhurried{}
 	s := composable(t, hook)
-	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
+	eachPeer(t, s, func(t *testing.T, p *peer) {
 		t.Parallel()
-		p := connect(srv)
 		ordered := !strings.Contains(t.Name(), "inprocess") // there, reports are delivered beside the reply
 		name := strings.ReplaceAll(t.Name(), "/", "-") + ".txt"
 		for i, token := range []any{"a token", 7.0} {

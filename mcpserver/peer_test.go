@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
@@ -157,8 +158,14 @@ func join(t testing.TB, over func(*peer, *server.MCPServer), s *server.MCPServer
 	return p.begin()
 }
 
-// eachPeer runs a test with a client over every transport and in both eras.
-func eachPeer(t *testing.T, test func(t *testing.T, connect func(*server.MCPServer) *peer)) {
+// eachPeer runs a test with a client of a store over every transport and in both eras.
+func eachPeer(t *testing.T, s *rw.Store, test func(t *testing.T, p *peer)) {
+	srv := mcpserver.New(s, full)
+	eachWay(t, func(t *testing.T, connect func(*server.MCPServer) *peer) { test(t, connect(srv)) })
+}
+
+// eachWay is eachPeer where the test connects the client.
+func eachWay(t *testing.T, test func(t *testing.T, connect func(*server.MCPServer) *peer)) {
 	for _, over := range []struct {
 		name string
 		join func(*peer, *server.MCPServer)

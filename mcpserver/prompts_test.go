@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mark3labs/mcp-go/server"
 	"github.com/yosida95/uritemplate/v3"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -48,9 +47,7 @@ func material(text string) (material, ours []string) {
 // protocol's own error and says which, and a prompt is not there without its tool.
 func TestPromptsCheckArguments(t *testing.T) {
 	s, _ := livedIn(t)
-	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
-		p := connect(srv)
+	eachPeer(t, s, func(t *testing.T, p *peer) {
 		for _, c := range []struct {
 			name string
 			args map[string]string
@@ -295,9 +292,7 @@ func TestNoAddressFitsTwoTemplates(t *testing.T) {
 
 // resourcesHoldWhatTheStoreSays: over every transport.
 func resourcesHoldWhatTheStoreSays(t *testing.T, s *rw.Store, dir string) {
-	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
-		p := connect(srv)
+	eachPeer(t, s, func(t *testing.T, p *peer) {
 		for uri, want := range map[string]struct{ mime, text string }{
 			"rw://file/a.txt":                          {"text/plain", "two\n"},
 			"rw://file/docs/%C3%BCber%20uns.md":        {"text/markdown", "# title\n"},
@@ -357,9 +352,7 @@ func TestResourceThatIsNotThere(t *testing.T) {
 		"rw://file/" + strings.Repeat("x", 5000), "rw://scratch/raw", "rw://nonsense", "rw://", "rw://journal/", "rw://journal?x", "rw://file/", "rw://checkpoint/",
 		"rw://file/%zz", "rw://file/%ff%fe",
 	}
-	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
-		p := connect(srv)
+	eachPeer(t, s, func(t *testing.T, p *peer) {
 		code := -32002.0
 		if p.modern {
 			code = -32602
@@ -480,9 +473,7 @@ func TestCompletions(t *testing.T) {
 	drafts, err := s.DraftList(ctx, rw.DraftListRequest{})
 	require(t, err == nil && len(drafts.Drafts) == 1, "%v %v", drafts, err)
 	ref := drafts.Drafts[0].DraftRef
-	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
-		p := connect(srv)
+	eachPeer(t, s, func(t *testing.T, p *peer) {
 		for _, c := range []struct {
 			ref         map[string]any
 			name, typed string

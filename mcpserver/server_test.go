@@ -270,7 +270,7 @@ func hostile(s *server.MCPServer) {
 // did is nothing; of any other it is unknown.
 func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 	t.Parallel()
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
+	eachWay(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		logs := &logBuffer{}
 		s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full,
 			Logger: slog.New(slog.NewTextHandler(logs, nil)),
