@@ -178,12 +178,7 @@ func readRows(name string) ([]row, error) {
 // writeMissed lists the usable rows that were not found, starting with the
 // source that has the most.
 func writeMissed(name string, sources map[string]*share, lost []row) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	w := bufio.NewWriter(f)
+	w := &bytes.Buffer{}
 	left := func(k string) int { return sources[k].all - sources[k].found }
 	keys := slices.SortedFunc(maps.Keys(sources), func(a, b string) int {
 		return cmp.Or(cmp.Compare(left(b), left(a)), strings.Compare(a, b))
@@ -198,7 +193,7 @@ func writeMissed(name string, sources map[string]*share, lost []row) error {
 	for _, r := range lost {
 		fmt.Fprintf(w, "\n== %s %s\n%s\n", r.Label, r.Source, r.Text)
 	}
-	return w.Flush()
+	return os.WriteFile(name, w.Bytes(), 0o666)
 }
 
 // ordinary is the result for one ordinary file.
@@ -274,12 +269,7 @@ func scanFiles(s *scan.Scanner, names []string, workers int) []ordinary {
 
 // writeNoise lists the refused files, then every finding by its pattern.
 func writeNoise(name string, files []ordinary) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	w := bufio.NewWriter(f)
+	w := &bytes.Buffer{}
 	patterns := map[string][]string{}
 	for _, o := range files {
 		if o.refused {
@@ -297,5 +287,5 @@ func writeNoise(name string, files []ordinary) error {
 	for _, k := range keys {
 		fmt.Fprintf(w, "\n== %d %s\n%s\n", len(patterns[k]), k, strings.Join(patterns[k], "\n"))
 	}
-	return w.Flush()
+	return os.WriteFile(name, w.Bytes(), 0o666)
 }
