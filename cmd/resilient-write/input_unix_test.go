@@ -185,24 +185,18 @@ func TestHubIsAProgramOfItsOwn(t *testing.T) {
 // TestStatusShowsTheLag: status reports how many rows a hub lacks, and whether
 // the task was lost.
 func TestStatusShowsTheLag(t *testing.T) {
-	dir := t.TempDir()
-	state := filepath.Join(dir, ".resilient_write")
-	s := must(rw.Open(t.Context(), dir, &rw.Options{StateDir: state}))(t)
+	sh := newShell(t)
+	s := must(rw.Open(t.Context(), sh.dir, &rw.Options{StateDir: ".resilient_write"}))(t)
 	for range 3 {
 		must(s.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte("text\n"), Mode: rw.ModeAppend}))(t)
 	}
-	status := func() string {
-		var out, errs bytes.Buffer
-		mustEqual(t, run([]string{"status", "--root", dir, "--state-dir", state}, os.Getenv, strings.NewReader(""), &out, &errs), 0, errs.String())
-		return out.String()
-	}
-	expect(t, !strings.Contains(status(), `"hub"`), "there is no hub")
+	expect(t, !strings.Contains(sh.ok("status").out, `"hub"`), "there is no hub")
 	for state, want := range map[string]string{
 		`{"seq":1,"task":"t"}`:    `"hub":{"seq":1,"waiting":2,"task":"t"}`,
 		`{"seq":3,"forked":true}`: `"hub":{"seq":3,"waiting":0,"forked":true}`,
 	} {
 		noErr(t, s.Admin().SetShipState([]byte(state)))
-		got := status()
+		got := sh.ok("status").out
 		expect(t, strings.Contains(got, want), "%s: %s", state, got)
 	}
 	s.Close(t.Context())

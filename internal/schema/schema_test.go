@@ -42,15 +42,7 @@ func TestDecode(t *testing.T) {
 		{`{"path":"\ud800"}`, schema.UTF8, "path", ""}, {`{"path":"\udc00\ud800"}`, schema.UTF8, "path", ""}, {"{\"path\":\"\xff\"}", schema.UTF8, "arguments", ""},
 		{`{"path":"a.txt","content":{"a":1}}`, schema.Type, "content", ""},
 	} {
-		var s sample
-		_, err := schema.Decode(context.Background(), []byte(row.args), &s)
-		var p *schema.Problem
-		errors.As(err, &p)
-		if p == nil {
-			p = &schema.Problem{}
-		}
-		testbed.Expect(t, (err != nil) == (row.code != "") && p.Code == row.code && p.Argument == row.argument && p.DidYouMean == row.mean,
-			"%s: %+v, want %s of %s, mean %s", row.args, p, row.code, row.argument, row.mean)
+		testbed.Equal(t, isProblem(t, row.args, &sample{}, row.code, row.argument).DidYouMean, row.mean, row.args)
 	}
 	var s sample
 	wire, err := schema.Decode(context.Background(), []byte(`{"path":"a.JSON","content":{"b":1,"a":[2]}}`), &s)
@@ -371,7 +363,7 @@ func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
 }
 
 // isProblem checks the problem of arguments, code "" for none.
-func isProblem(t *testing.T, args string, into any, code, argument string) {
+func isProblem(t *testing.T, args string, into any, code, argument string) *schema.Problem {
 	t.Helper()
 	_, err := schema.Decode(context.Background(), []byte(args), into)
 	var p *schema.Problem
@@ -379,7 +371,8 @@ func isProblem(t *testing.T, args string, into any, code, argument string) {
 	if p == nil {
 		p = &schema.Problem{}
 	}
-	testbed.Expect(t, (err != nil) == (code != "") && p.Code == code && p.Argument == argument, "%.80s: %v", args, err)
+	testbed.Expect(t, (err != nil) == (code != "") && p.Code == code && p.Argument == argument, "%.80s: %v, want %s of %s", args, err, code, argument)
+	return p
 }
 
 func TestAnyJSONIsStillJSON(t *testing.T) {

@@ -122,20 +122,20 @@ func (r *release) make(to target) error {
 	if err != nil {
 		return err
 	}
+	return r.pack(to, program)
+}
+
+// pack makes the files of one target from its program.
+func (r *release) pack(to target, program []byte) (err error) {
 	if r.licenses, err = r.notices(program); err != nil {
 		return err
 	}
-	for _, step := range r.steps() {
+	for _, step := range []func(target, []byte) error{r.archive, r.bundle, r.npm, r.modules, r.debian, r.container} {
 		if err := step(to, program); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// steps make the files of one target from its program.
-func (r *release) steps() []func(target, []byte) error {
-	return []func(target, []byte) error{r.archive, r.bundle, r.npm, r.modules, r.debian, r.container}
 }
 
 // compile builds the program. The result does not depend on the machine.

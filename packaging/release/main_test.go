@@ -267,13 +267,8 @@ var makeOnce = sync.OnceValues(func() (*made, error) {
 	if m.program, err = os.ReadFile(built); err != nil {
 		return nil, err
 	}
-	if m.licenses, err = m.notices(m.program); err != nil {
+	if err := m.pack(m.to, m.program); err != nil {
 		return nil, err
-	}
-	for _, step := range m.steps() {
-		if err := step(m.to, m.program); err != nil {
-			return nil, err
-		}
 	}
 	return m, m.finish([]target{m.to})
 })
