@@ -64,13 +64,10 @@ var configurations = map[string]configuration{
 	"Coming from the Python implementation": {servers: []string{"mcpServers"}, local: "command args env"},
 }
 
-// entry is one server of a configuration, independent of the client's names for
-// its parts.
+// entry is one server of a configuration.
 type entry struct {
-	from    string // where it is on the page
-	command []string
-	env     map[string]string
-	url     string
+	from string // where it is on the page
+	clients.Entry
 }
 
 // entries reads all configurations of the page.
@@ -151,17 +148,17 @@ func (c configuration) read(t *testing.T, f fence) entry {
 
 func (c configuration) entry(t *testing.T, f fence, read clients.Entry) entry {
 	t.Helper()
-	e := entry{from: f.String(), command: read.Command, env: read.Env, url: read.URL}
-	if e.url != "" {
-		token := read.Headers["Authorization"]
+	e := entry{f.String(), read}
+	if e.URL != "" {
+		token := e.Headers["Authorization"]
 		expect(t, token == c.token && c.token != "", "%v: the token is %q, this client writes it %q", f, token, c.token)
 		return e
 	}
-	require(t, len(e.command) != 0, "%v: neither a command nor an address", f)
-	for _, word := range append(e.command[1:], slices.Collect(maps.Values(e.env))...) {
+	require(t, len(e.Command) != 0, "%v: neither a command nor an address", f)
+	for _, word := range append(e.Command[1:], slices.Collect(maps.Values(e.Env))...) {
 		expect(t, !strings.Contains(word, "$") || slices.Contains(c.replace, word), "%v: this client hands over %s unchanged", f, word)
 	}
-	program := e.command[0]
+	program := e.Command[0]
 	expect(t, c.whole == (placeholder(program) != ""), "%v: the program is %s", f, program)
 	return e
 }
@@ -185,8 +182,8 @@ func placeholder(word string) string {
 // as path or as a variable that a client replaces, becomes dir.
 func (e entry) here(t *testing.T, dir string) (args, env []string) {
 	t.Helper()
-	if name := path.Base(strings.ReplaceAll(e.command[0], `\`, "/")); strings.TrimSuffix(name, ".exe") != "resilient-write" {
-		t.Fatalf("%s: the program is %s", e.from, e.command[0])
+	if name := path.Base(strings.ReplaceAll(e.Command[0], `\`, "/")); strings.TrimSuffix(name, ".exe") != "resilient-write" {
+		t.Fatalf("%s: the program is %s", e.from, e.Command[0])
 	}
 	named := ""
 	swap := func(word string) string {
@@ -199,10 +196,10 @@ func (e entry) here(t *testing.T, dir string) (args, env []string) {
 		}
 		return word
 	}
-	for _, word := range e.command[1:] {
+	for _, word := range e.Command[1:] {
 		args = append(args, swap(word))
 	}
-	for name, value := range e.env {
+	for name, value := range e.Env {
 		env = append(env, name+"="+swap(value))
 	}
 	expect(t, named != "", "%s: no directory is named", e.from)
@@ -261,12 +258,12 @@ func TestInstallConfigurationsServe(t *testing.T) {
 	simple := regexp.MustCompile(`^[a-zA-Z0-9_]{1,40}$`)
 	ran := map[string]bool{} // many clients use the same arguments
 	for _, e := range entries(t) {
-		if e.url != "" {
+		if e.URL != "" {
 			continue
 		}
 		dir := t.TempDir()
 		args, env := e.here(t, dir)
-		key := strings.ReplaceAll(fmt.Sprint(args, e.env), dir, "DIR")
+		key := strings.ReplaceAll(fmt.Sprint(args, e.Env), dir, "DIR")
 		if ran[key] {
 			continue
 		}
@@ -429,7 +426,7 @@ func TestInstallCommandsWork(t *testing.T) {
 		default:
 			ran["serve"]++
 			dir := t.TempDir()
-			args, env := entry{from: l.from, command: ours}.here(t, dir)
+			args, env := entry{l.from, clients.Entry{Command: ours}}.here(t, dir)
 			must(toolsOf(ctx, started(t, dir, args, append(env, l.env...))))(t, l.from)
 			silent(t, dir, args)
 		}
@@ -482,7 +479,7 @@ func TestInstallOverHTTP(t *testing.T) {
 	i := slices.IndexFunc(lines, func(l shellLine) bool { return slices.Contains(l.words, "http") })
 	require(t, i >= 0, "the page does not say how to serve over HTTP")
 	l, dir := lines[i], t.TempDir()
-	args, env := entry{from: l.from, command: l.words}.here(t, dir)
+	args, env := entry{l.from, clients.Entry{Command: l.words}}.here(t, dir)
 	at := slices.Index(args, "--port")
 	require(t, at >= 0 && args[at+1] == "8765", "%s: %q", l.from, args)
 	args[at+1] = "0" // a free port, which the program prints
@@ -492,10 +489,10 @@ func TestInstallOverHTTP(t *testing.T) {
 
 	connected := 0
 	for _, e := range entries(t) {
-		if e.url == "" {
+		if e.URL == "" {
 			continue
 		}
-		expect(t, e.url == address, "%s: the address is %s, the server of the page is at %s", e.from, e.url, address)
+		expect(t, e.URL == address, "%s: the address is %s, the server of the page is at %s", e.from, e.URL, address)
 		c := must(client.NewStreamableHttpClient(url, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token})))(t)
 		names, err := toolsOf(context.Background(), c)
 		expect(t, err == nil && len(names) == wantTools(t, args), "%s: %d tools, %v", e.from, len(names), err)
