@@ -634,13 +634,12 @@ func TestClaimsOfProcesses(t *testing.T) {
 	t.Parallel()
 	s, dir := opened(t, nil)
 	write(t, s, "n.txt", "0", rw.ModeCreate)
-	var children []*exec.Cmd
+	var children []*process
 	for i := range 3 {
-		cmd, _ := spawnIn(t, dir, "claims", fmt.Sprint(i))
-		children = append(children, cmd)
+		children = append(children, spawn(t, "claims", dir, fmt.Sprint(i), rw.SyncFull))
 	}
-	for _, cmd := range children {
-		noErr(t, cmd.Wait())
+	for _, p := range children {
+		noErr(t, p.Wait())
 	}
 	fileIs(t, dir, "n.txt", fmt.Sprint(3*claimSteps))
 	check(t, s, false)
@@ -674,7 +673,7 @@ func countUnderClaims(s *rw.Store, arg string) error {
 		}
 		n++
 	}
-	return s.Close(ctx)
+	return nil
 }
 
 // gitIn runs git in a directory.

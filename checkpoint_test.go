@@ -500,16 +500,6 @@ func TestCheckpointCrashSweep(t *testing.T) {
 	by := func(session, data string) func(*rw.Store) error {
 		return doing((*rw.Store).Checkpoint, rw.CheckpointRequest{Name: "a", Data: json.RawMessage(data), Call: rw.Call{Session: session}})
 	}
-	all := func(calls ...func(*rw.Store) error) func(*rw.Store) error {
-		return func(s *rw.Store) error {
-			for _, call := range calls {
-				if err := call(s); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
 	clean := doing((*rw.Store).CheckpointCleanup, rw.CheckpointCleanupRequest{})
 	then := func(t *testing.T, s *rw.Store) {
 		l := must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t)
@@ -526,7 +516,7 @@ func TestCheckpointCrashSweep(t *testing.T) {
 		{name: "of another session", before: by("one", "1"), run: by("two", "2")},
 		{name: "long", slow: true, before: one("a", json.RawMessage("1")), run: one("a", long)},
 		{name: "long to short", slow: true, before: one("a", long), run: one("a", json.RawMessage("1"))},
-		{name: "cleanup", before: all(one("a", json.RawMessage("1")), one("b", json.RawMessage("2")), one("c", json.RawMessage("3"))),
+		{name: "cleanup", before: inSequence(one("a", json.RawMessage("1")), one("b", json.RawMessage("2")), one("c", json.RawMessage("3"))),
 			damage: func(f *simfs.FS) {
 				f.WriteFile(rw.StateDirName+"/checkpoints/b.json", []byte("damaged"), 0o600)
 			},

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sort"
@@ -20,7 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -372,67 +370,16 @@ func TestComposeInConstantMemory(t *testing.T) {
 	t.Logf("%.1f MB were allocated for %d MB", float64(used)/(1<<20), size>>20)
 }
 
-// TestChunkChild is not a test: it is the program of the child processes below.
-func TestChunkChild(t *testing.T) {
-	dir := os.Getenv("RW_CHUNK_DIR")
-	if dir == "" {
-		return
-	}
-	noErr(t, chunkChild(dir, os.Getenv("RW_CHUNK_JOB"), os.Getenv("RW_CHUNK_ARG")))
-}
-
-func chunkChild(dir, job, arg string) error {
-	ctx := context.Background()
-	s, err := rw.Open(ctx, dir, &rw.Options{Caller: "child" + arg, LockTimeout: time.Minute})
-	if err != nil {
-		return err
-	}
-	if stage, ok := strings.CutPrefix(job, "die-"); ok {
-		// Dies without any cleanup before a stage.
-		failpoint.Arm(func(point string) {
-			if point == arg {
-				os.Exit(9)
-			}
-		})
-		switch stage {
-		case "append":
-			_, err = s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("third")})
-		case "replace":
-			_, err = s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: []byte("SECOND")})
-		case "compose":
-			_, err = s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true})
-		case "reset":
-			_, err = s.ChunkReset(ctx, rw.ChunkResetRequest{Session: "s"})
-		}
-		return err
-	}
-	for i := range 25 {
-		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "shared", Content: []byte(fmt.Sprintf("<%s.%d>", arg, i))}); err != nil {
-			return err
-		}
-	}
-	return s.Close(ctx)
-}
-
-func chunkProcess(t *testing.T, dir, job, arg string) (*exec.Cmd, *lineLog) {
-	t.Helper()
-	cmd, out := spawnTest(t, "TestChunkChild", "RW_CHUNK_DIR="+dir, "RW_CHUNK_JOB="+job, "RW_CHUNK_ARG="+arg)
-	noErr(t, cmd.Start())
-	return cmd, out
-}
-
 // TestChunksOfFourProcesses: 4 × 25 appends are 100 pieces, each exactly once.
 func TestChunksOfFourProcesses(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
-	var cmds []*exec.Cmd
-	var outs []*lineLog
+	var children []*process
 	for i := range 4 {
-		cmd, out := chunkProcess(t, dir, "append", string(rune('a'+i)))
-		cmds, outs = append(cmds, cmd), append(outs, out)
+		children = append(children, spawn(t, "chunks", dir, string(rune('a'+i)), rw.SyncFull))
 	}
-	for i, cmd := range cmds {
-		noErr(t, cmd.Wait(), outs[i].text.String())
+	for _, p := range children {
+		noErr(t, p.Wait())
 	}
 	s := open(t, dir, nil)
 	st := chunkStatus(t, s, "shared")
@@ -465,9 +412,7 @@ func TestNextCallFinishesForTheDead(t *testing.T) {
 				s, dir := opened(t, nil)
 				addChunk(t, s, "s", "first")
 				addChunk(t, s, "s", "second")
-				cmd, out := chunkProcess(t, dir, "die-"+verb, string(stage))
-				cmd.Wait()
-				mustEqual(t, cmd.ProcessState.ExitCode(), 9, "the child ended with ", out.text.String())
+				spawn(t, "die-"+verb, dir, string(stage), rw.SyncFull).died(t)
 				text := want[0]
 				if stage == rw.StagePublish || stage == rw.StageSettle {
 					text = want[1]

@@ -60,9 +60,7 @@ func TestExecDiesAtEveryStage(t *testing.T) {
 		}
 		before := snapshot(t, dir)
 		s.Close(t.Context())
-		cmd, _ := spawn(t, "exec", dir, stage, rw.SyncFull)
-		err := cmd.Wait()
-		require(t, err != nil && cmd.ProcessState.ExitCode() == -1, "%s: it did not die: %v", stage, err)
+		spawn(t, "exec", dir, stage, rw.SyncFull).died(t)
 		s = openExec(t, dir, nil)
 		after := snapshot(t, dir)
 		switch done := strings.Contains(after, "moved.txt"); {

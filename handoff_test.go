@@ -621,33 +621,14 @@ func TestHandoffRecoveryMayBeKilled(t *testing.T) {
 // continues.
 func TestHandoffOfKilledWriter(t *testing.T) {
 	t.Parallel()
-	if dir := os.Getenv("RW_HANDOFF_CHILD"); dir != "" {
-		s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(t)
-		for i := 0; ; i++ {
-			body := fmt.Sprintf("%d-%d\n", os.Getpid(), i)
-			must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Archive: true}))(t)
-			fmt.Print("acknowledged " + body)
-		}
-	}
 	dir := workspace(t)
 	promised := map[string]bool{}
 	for range 3 {
-		cmd, out := spawnTest(t, "TestHandoffOfKilledWriter", "RW_HANDOFF_CHILD="+dir)
-		noErr(t, cmd.Start())
-		acknowledged := func() []string {
-			var list []string
-			for _, line := range out.lines() {
-				if body, ok := strings.CutPrefix(line, "acknowledged "); ok {
-					list = append(list, body+"\n")
-				}
-			}
-			return list
-		}
-		until(t, "the other process goes on", func() bool { return len(acknowledged()) > 20 })
-		cmd.Process.Kill()
-		cmd.Wait()
-		for _, body := range acknowledged() {
-			promised[body] = true
+		p := spawn(t, "handoffs", dir, "", rw.SyncOff)
+		p.printed(t, 21)
+		p.kill()
+		for i := range p.lines() {
+			promised[fmt.Sprintf("%d-%d\n", p.Process.Pid, i)] = true
 		}
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 		found := map[string]bool{string(takeOver(t, s, handoff.ReadRequest{}).Body): true}

@@ -1420,9 +1420,9 @@ func keptBytes(t *testing.T, dir string) (sum int64) {
 func TestPruneBesideAnotherProcess(t *testing.T) {
 	t.Parallel()
 	dir := withHistoryPolicy(t, "{max_bytes: 1MiB, max_versions: 10}")
-	cmd, out := spawn(t, "hold", dir, "", rw.SyncFull)
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 })
+	p := spawn(t, "hold", dir, "", rw.SyncFull)
+	defer p.kill()
+	p.printed(t, 1)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	for i := range 400 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%4), fmt.Sprint(i)+strings.Repeat("x", 30_000), rw.ModeOverwrite)

@@ -857,9 +857,7 @@ func TestCheckWithoutQuarantine(t *testing.T) {
 // it runs the test in such a process.
 func limited(t *testing.T, n uint64) bool {
 	t.Helper()
-	if os.Getenv("RW_NOFILE") == "" {
-		cmd, out := spawnTest(t, t.Name(), "RW_NOFILE=1")
-		noErr(t, cmd.Run(), out.text.String())
+	if !alone(t, "RW_NOFILE") {
 		return false
 	}
 	var old unix.Rlimit

@@ -2,6 +2,7 @@ package resilientwrite_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,6 +19,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/command"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -42,137 +44,187 @@ func TestMain(m *testing.M) {
 	})
 }
 
-func child(job, dir, arg string) error {
-	ctx := context.Background()
-	level := rw.SyncLevel(os.Getenv("RW_LEVEL"))
-	s, err := rw.Open(ctx, dir, &rw.Options{Sync: level, Caller: "child" + arg, LockTimeout: time.Minute})
-	if err != nil {
-		return err
-	}
-	switch job {
-	case "rows": // arg: id; 200 appends to one shared file and creates of its own
+// jobs are what a child does with a store, by name.
+var jobs = map[string]func(s *rw.Store, arg string) error{
+	"rows": func(s *rw.Store, arg string) error { // 200 writes: appends to one shared file, and creates of its own
 		for i := range 100 {
-			if _, err := s.SafeWrite(ctx, put("shared.log", fmt.Sprintf("%s-%d\n", arg, i), rw.ModeAppend)); err != nil {
-				return err
-			}
-			if _, err := s.SafeWrite(ctx, put(fmt.Sprintf("own/%s-%d.txt", arg, i), strings.Repeat(arg, i), rw.ModeCreate)); err != nil {
+			if err := do(put("shared.log", fmt.Sprintf("%s-%d\n", arg, i), rw.ModeAppend),
+				put(fmt.Sprintf("own/%s-%d.txt", arg, i), strings.Repeat(arg, i), rw.ModeCreate))(s); err != nil {
 				return err
 			}
 			fmt.Println(i) // acknowledged
 		}
-	case "versions": // overwrites until it is killed, and prints each acknowledged write
-		for i := 0; ; i++ {
-			r := put("file.txt", version(i), rw.ModeOverwrite)
-			r.AllowShrink = true // the first version replaces the last one of the child before
-			if _, err := s.SafeWrite(ctx, r); err != nil {
+		return nil
+	},
+	"versions": untilKilled(func(s *rw.Store, i int) error {
+		r := put("file.txt", version(i), rw.ModeOverwrite)
+		r.AllowShrink = true // the first version replaces the last one of the child before
+		return do(r, put("log.txt", fmt.Sprintf("%d\n", i), rw.ModeAppend))(s)
+	}),
+	"scratch": untilKilled(func(s *rw.Store, i int) error {
+		return inSequence(doing((*rw.Store).ScratchPut, rw.ScratchPutRequest{Content: []byte(version(i)), Label: fmt.Sprint(i)}),
+			doing((*rw.Store).Checkpoint, rw.CheckpointRequest{Name: "at", Data: json.RawMessage(fmt.Sprintf(`{"i":%d,"text":%q}`, i, version(i)))}))(s)
+	}),
+	"handoffs": untilKilled(func(s *rw.Store, i int) error {
+		body := fmt.Sprintf("%d-%d\n", os.Getpid(), i)
+		return leave(handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Archive: true})(s)
+	}),
+	"claims": countUnderClaims,
+	"money":  moveMoney,
+	"cross":  cross,
+	"chunks": func(s *rw.Store, arg string) error {
+		for i := range 25 {
+			if err := doing((*rw.Store).ChunkAppend, rw.ChunkAppendRequest{Session: "shared", Content: fmt.Appendf(nil, "<%s.%d>", arg, i)})(s); err != nil {
 				return err
 			}
-			if _, err := s.SafeWrite(ctx, put("log.txt", fmt.Sprintf("%d\n", i), rw.ModeAppend)); err != nil {
-				return err
-			}
-			fmt.Println(i)
 		}
-	case "claims":
-		return countUnderClaims(s, arg)
-	case "money":
-		return moveMoney(s, arg)
-	case "create": // one create of one path
-		_, err := s.SafeWrite(ctx, put("race/one.txt", "by "+arg, rw.ModeCreate))
+		return nil
+	},
+	"create": func(s *rw.Store, arg string) error { // one create of one path
+		err := do(put("race/one.txt", "by "+arg, rw.ModeCreate))(s)
 		if err == nil {
 			fmt.Println("won")
-		} else if !errors.Is(err, rw.ErrFileAlreadyExists) {
-			return err
+		} else if errors.Is(err, rw.ErrFileAlreadyExists) {
+			err = nil
 		}
-	case "die": // dies before the stage arg
-		failpoint.Arm(func(point string) {
-			if point == arg {
-				os.Exit(9)
-			}
-		})
-		return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deep/er/file.txt", Content: []byte("new"), Mode: rw.ModeOverwrite}))
-	case "trace": // a write of each kind, with marks between them
+		return err
+	},
+	"trace": func(s *rw.Store, _ string) error { // a write of each kind, with marks between them
 		fmt.Println("MARK begin")
 		for _, w := range []struct {
 			mode rw.WriteMode
 			mark string
 		}{{rw.ModeCreate, "created"}, {rw.ModeOverwrite, "replaced"}, {rw.ModeAppend, "appended"}} {
-			if _, err := s.SafeWrite(ctx, put("sub/a.txt", "by "+w.mark, w.mode)); err != nil {
+			if err := do(put("sub/a.txt", "by "+w.mark, w.mode))(s); err != nil {
 				return err
 			}
 			fmt.Println("MARK " + w.mark)
 		}
-	case "die-mnt": // the same, on another file system
-		failpoint.Arm(func(point string) {
-			if point == arg {
-				os.Exit(9)
-			}
-		})
-		return errorOf(s.SafeWrite(ctx, put("mnt/sub/a.txt", "from the dead", rw.ModeOverwrite)))
-	case "exec": // a command that changes three files; dies at the point arg
-		failpoint.Arm(func(point string) {
-			if point == arg {
-				self, _ := os.FindProcess(os.Getpid())
-				self.Kill()
-			}
-		})
+		return nil
+	},
+	"die":         dying(do(put("deep/er/file.txt", "new", rw.ModeOverwrite))),
+	"die-mnt":     dying(do(put("mnt/sub/a.txt", "from the dead", rw.ModeOverwrite))),
+	"die-append":  dying(doing((*rw.Store).ChunkAppend, rw.ChunkAppendRequest{Session: "s", Content: []byte("third")})),
+	"die-replace": dying(doing((*rw.Store).ChunkWrite, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: []byte("SECOND")})),
+	"die-compose": dying(doing((*rw.Store).ChunkCompose, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true})),
+	"die-reset":   dying(doing((*rw.Store).ChunkReset, rw.ChunkResetRequest{Session: "s"})),
+	"exec": dying(func(s *rw.Store) error { // a command that changes three files
 		script := "echo new > a.txt; echo new > c.txt; mv b.txt moved.txt"
-		return errorOf(s.Exec(ctx, command.Request{Argv: []string{"sh", "-ec", script}, Views: filepath.Join(filepath.Dir(dir), "views")}))
-	case "hold": // holds a path until it is killed
+		return errorOf(s.Exec(background, command.Request{Argv: []string{"sh", "-ec", script}, Views: filepath.Join(filepath.Dir(os.Getenv("RW_DIR")), "views")}))
+	}),
+	"die-halfway": dieHalfway,
+	"hold": func(s *rw.Store, _ string) error { // holds a path until it is killed
 		failpoint.Arm(func(point string) {
 			if point == string(rw.StagePrecondition) {
 				fmt.Println("holding")
 				time.Sleep(time.Hour)
 			}
 		})
-		return errorOf(s.SafeWrite(ctx, put("held.txt", "x", rw.ModeOverwrite)))
+		return do(put("held.txt", "x", rw.ModeOverwrite))(s)
+	},
+	"hold-halfway": holdHalfway,
+}
+
+// untilKilled makes calls without an end, and prints a line for each that is
+// acknowledged.
+func untilKilled(call func(s *rw.Store, i int) error) func(*rw.Store, string) error {
+	return func(s *rw.Store, _ string) error {
+		for i := 0; ; i++ {
+			if err := call(s, i); err != nil {
+				return err
+			}
+			fmt.Println(i)
+		}
 	}
-	return s.Close(ctx)
+}
+
+// dying makes a call in which the process dies before the stage arg.
+func dying(call func(*rw.Store) error) func(*rw.Store, string) error {
+	return func(s *rw.Store, arg string) error {
+		failpoint.Arm(func(point string) {
+			if point == arg {
+				os.Exit(9)
+			}
+		})
+		return call(s)
+	}
+}
+
+func child(job, dir, arg string) error {
+	level := rw.SyncLevel(os.Getenv("RW_LEVEL"))
+	s, err := rw.Open(background, dir, &rw.Options{Sync: level, Caller: "child" + arg, LockTimeout: time.Minute})
+	if err == nil {
+		err = jobs[job](s, arg)
+	}
+	if err == nil {
+		err = s.Close(background)
+	}
+	return err
 }
 
 func version(i int) string { return strings.Repeat(fmt.Sprintf("version %d\n", i), 1+i%300) }
 
-func spawn(t *testing.T, job, dir, arg string, level rw.SyncLevel) (*exec.Cmd, *lineLog) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "RW_CHILD="+job, "RW_DIR="+dir, "RW_ARG="+arg, "RW_LEVEL="+string(level))
-	out := &lineLog{}
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	noErr(t, cmd.Start())
-	return cmd, out
-}
-
-func spawnIn(t *testing.T, dir, job, arg string) (*exec.Cmd, *lineLog) {
-	return spawn(t, job, dir, arg, rw.SyncFull)
-}
-
-// spawnTest runs one test of this binary in a process of its own.
-func spawnTest(t *testing.T, name string, env ...string) (*exec.Cmd, *lineLog) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run", "^"+name+"$", "-test.timeout", "5m")
-	cmd.Env = append(os.Environ(), env...)
-	out := &lineLog{}
-	cmd.Stdout, cmd.Stderr = out, out
-	return cmd, out
-}
-
-// lineLog collects the output of a child.
-type lineLog struct {
+// process is a child that does a job.
+type process struct {
+	*exec.Cmd
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *lineLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
+func spawn(t *testing.T, job, dir, arg string, level rw.SyncLevel) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0])}
+	p.Env = append(os.Environ(), "RW_CHILD="+job, "RW_DIR="+dir, "RW_ARG="+arg, "RW_LEVEL="+string(level))
+	p.Stdout, p.Stderr = p, os.Stderr
+	noErr(t, p.Start())
+	return p
+}
+
+// Write collects the output.
+func (p *process) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(text)
 }
 
 // lines are the whole lines so far.
-func (l *lineLog) lines() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	list := strings.Split(l.text.String(), "\n")
+func (p *process) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := strings.Split(p.text.String(), "\n")
 	return list[:len(list)-1]
+}
+
+// printed waits until the process has printed n lines.
+func (p *process) printed(t *testing.T, n int) {
+	t.Helper()
+	until(t, "the other process goes on", func() bool { return len(p.lines()) >= n })
+}
+
+func (p *process) kill() {
+	p.Process.Kill()
+	p.Wait()
+}
+
+// died waits until the process died by itself.
+func (p *process) died(t *testing.T) {
+	t.Helper()
+	p.Wait()
+	mustEqual(t, p.ProcessState.ExitCode(), 9, "the child ended with")
+}
+
+// alone reports whether this is the process in which a test runs alone, with a variable
+// set. If not, it runs the test in such a process.
+func alone(t *testing.T, variable string) bool {
+	t.Helper()
+	if os.Getenv(variable) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.timeout", "5m")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	out, err := cmd.CombinedOutput()
+	noErr(t, err, string(out))
+	return false
 }
 
 // TestProcessesShareOneJournal runs 8 processes of 200 writes on one store,
@@ -182,19 +234,17 @@ func TestProcessesShareOneJournal(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
 	const processes, writes = 8, 100
-	var cmds []*exec.Cmd
-	var outs []*lineLog
+	var children []*process
 	for i := range processes {
-		cmd, out := spawn(t, "rows", dir, string(rune('a'+i)), rw.SyncOff)
-		cmds, outs = append(cmds, cmd), append(outs, out)
+		children = append(children, spawn(t, "rows", dir, string(rune('a'+i)), rw.SyncOff))
 	}
 	for _, i := range []int{2, 5} { // SIGKILL
-		until(t, "the other process goes on", func() bool { return len(outs[i].lines()) >= 10+i })
-		cmds[i].Process.Kill()
+		children[i].printed(t, 10+i)
+		children[i].Process.Kill()
 	}
-	for i, cmd := range cmds {
-		if err := cmd.Wait(); err != nil && i != 2 && i != 5 {
-			t.Fatalf("child %d: %v %v", i, err, outs[i].lines())
+	for i, p := range children {
+		if err := p.Wait(); err != nil && i != 2 && i != 5 {
+			t.Fatalf("child %d: %v %v", i, err, p.lines())
 		}
 	}
 	s := open(t, dir, nil)
@@ -206,7 +256,7 @@ func TestProcessesShareOneJournal(t *testing.T) {
 	}
 	for i := range processes {
 		id := string(rune('a' + i))
-		done := len(outs[i].lines())
+		done := len(children[i].lines())
 		expect(t, i == 2 || i == 5 || done == writes, "child %s acknowledged %d", id, done)
 		for n := range done {
 			expect(t, seen[fmt.Sprintf("%s-%d", id, n)] == 1, "line %s-%d is there %d times", id, n, seen[fmt.Sprintf("%s-%d", id, n)])
@@ -332,14 +382,13 @@ func TestKillNine(t *testing.T) {
 		dir := workspace(t)
 		logged, answered := 0, 0
 		for round := range scale(70) {
-			cmd, out := spawn(t, "versions", dir, "k", level)
+			p := spawn(t, "versions", dir, "k", level)
 			if round%2 == 0 { // the others die early, while they open the store too
-				until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 })
+				p.printed(t, 1)
 			}
 			time.Sleep(time.Duration(5+rng.IntN(60)) * time.Millisecond)
-			cmd.Process.Kill()
-			cmd.Wait()
-			acknowledged := len(out.lines())
+			p.kill()
+			acknowledged := len(p.lines())
 			answered += acknowledged
 
 			s := must(rw.Open(context.Background(), dir, &rw.Options{Sync: level}))(t, "round ", round)
@@ -367,9 +416,7 @@ func TestEveryStageSurvivesDeath(t *testing.T) {
 		s, dir := opened(t, nil)
 		write(t, s, "deep/er/file.txt", "old", rw.ModeCreate)
 		noErr(t, s.Close(context.Background()))
-		cmd, _ := spawn(t, "die", dir, string(stage), rw.SyncFull)
-		cmd.Wait()
-		mustEqual(t, cmd.ProcessState.ExitCode(), 9, stage, ": the child ended with")
+		spawn(t, "die", dir, string(stage), rw.SyncFull).died(t)
 		recorded = recorded || stage == rw.StagePublish
 		want := "old"
 		if recorded {
@@ -387,8 +434,7 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 	t.Parallel()
 	s, dir := opened(t, nil)
 	write(t, s, "deep/er/file.txt", "old", rw.ModeCreate)
-	cmd, _ := spawn(t, "die", dir, string(rw.StagePublish), rw.SyncFull)
-	cmd.Wait()
+	spawn(t, "die", dir, string(rw.StagePublish), rw.SyncFull).died(t)
 	fileIs(t, dir, "deep/er/file.txt", "old")
 	// The report is that of Open: it does not include commits that a later call
 	// completes, and nothing is written to it while others read it.
@@ -419,15 +465,14 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 func TestLocksDieWithTheirHolder(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
-	cmd, out := spawn(t, "hold", dir, "h", rw.SyncFull)
-	until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 })
+	p := spawn(t, "hold", dir, "h", rw.SyncFull)
+	p.printed(t, 1)
 	s := open(t, dir, &rw.Options{LockTimeout: 100 * time.Millisecond})
 	_, err := s.SafeWrite(context.Background(), put("held.txt", "y", rw.ModeOverwrite))
 	isErr(t, err, rw.ErrLockTimeout)
 	e := rw.AsError("", err)
-	expect(t, strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)), "the hint does not name the holder: %s", e.Hint)
-	cmd.Process.Kill()
-	cmd.Wait()
+	expect(t, strings.Contains(e.Hint, strconv.Itoa(p.Process.Pid)), "the hint does not name the holder: %s", e.Hint)
+	p.kill()
 	write(t, s, "held.txt", "z", rw.ModeOverwrite)
 }
 
@@ -436,16 +481,14 @@ func TestLocksDieWithTheirHolder(t *testing.T) {
 func TestCreateRaceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
-	var cmds []*exec.Cmd
-	var outs []*lineLog
+	var children []*process
 	for i := range 8 {
-		cmd, out := spawn(t, "create", dir, strconv.Itoa(i), rw.SyncFull)
-		cmds, outs = append(cmds, cmd), append(outs, out)
+		children = append(children, spawn(t, "create", dir, strconv.Itoa(i), rw.SyncFull))
 	}
 	won := 0
-	for i := range cmds {
-		noErr(t, cmds[i].Wait(), "child ", i)
-		won += len(outs[i].lines())
+	for i, p := range children {
+		noErr(t, p.Wait(), "child ", i)
+		won += len(p.lines())
 	}
 	equal(t, won, 1, "winners")
 	check(t, open(t, dir, nil), true)
@@ -510,12 +553,11 @@ func TestMoneyIsNeverLost(t *testing.T) {
 	}
 	for round := range rounds {
 		level := []rw.SyncLevel{rw.SyncOff, rw.SyncJournal, rw.SyncFull}[round%3]
-		cmd, out := spawn(t, "money", dir, fmt.Sprint(round), level)
-		until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 }) // until it has started
+		p := spawn(t, "money", dir, fmt.Sprint(round), level)
+		p.printed(t, 1) // it has started
 		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
-		cmd.Process.Kill()
-		cmd.Wait()
-		moved += len(out.lines())
+		p.kill()
+		moved += len(p.lines())
 		s := must(rw.Open(background, dir, nil))(t)
 		sum := 0
 		for i := range accounts {

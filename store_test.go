@@ -119,6 +119,18 @@ func doing[In, Out any](verb func(*rw.Store, context.Context, In) (Out, error), 
 	return func(s *rw.Store) error { return errorOf(verb(s, background, r)) }
 }
 
+// inSequence makes calls until one fails.
+func inSequence(calls ...func(*rw.Store) error) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		for _, call := range calls {
+			if err := call(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 func fails[T any](v T, err error) func(testing.TB, error, ...any) { return testbed.Fails(v, err) }
 
 func workspace(t *testing.T) string {

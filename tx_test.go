@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -266,18 +265,13 @@ func dieHalfway(s *rw.Store, _ string) error {
 // Open gives the others theirs, and one call takes all of it back.
 func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 	t.Parallel()
-	if txChild(t, dieHalfway) {
-		return
-	}
 	dir := ramspace(t)
 	before, ops := manyFiles(manyOps, "new")
 	s := quickAt(t, dir, nil)
 	noErr(t, transact(s, before...))
 	noErr(t, s.Close(background))
 	old := tree(t, dir)
-	cmd, out := txProcess(t, dir, "x", rw.SyncJournal)
-	cmd.Wait()
-	mustEqual(t, cmd.ProcessState.ExitCode(), 9, "the child ended with ", out.text.String())
+	spawn(t, "die-halfway", dir, "x", rw.SyncJournal).died(t)
 	isNew := func() (n int) {
 		for _, op := range ops {
 			if data, _ := os.ReadFile(filepath.Join(dir, op.Path)); string(data) == string(op.Content) {
@@ -377,36 +371,11 @@ const (
 	crossTransactions = 25
 )
 
-// txChild does the job of a child process, and reports false in the parent.
-func txChild(t *testing.T, job func(s *rw.Store, arg string) error) bool {
-	dir := os.Getenv("RW_TX_DIR")
-	if dir == "" {
-		return false
-	}
-	arg := os.Getenv("RW_TX_ARG")
-	s, err := rw.Open(background, dir, &rw.Options{Sync: rw.SyncLevel(os.Getenv("RW_TX_LEVEL")), Caller: "child" + arg, LockTimeout: time.Minute})
-	if err == nil {
-		err = job(s, arg)
-	}
-	if err == nil {
-		err = s.Close(background)
-	}
-	noErr(t, err)
-	return true
-}
-
-func txProcess(t *testing.T, dir, arg string, level rw.SyncLevel) (*exec.Cmd, *lineLog) {
-	t.Helper()
-	cmd, out := spawnTest(t, t.Name(), "RW_TX_DIR="+dir, "RW_TX_ARG="+arg, "RW_TX_LEVEL="+string(level))
-	noErr(t, cmd.Start())
-	return cmd, out
-}
-
 // crossTogether waits until every process has reached the same round as this one.
 // Otherwise a process that is delayed for long would find that the others have ended.
 func crossTogether(arg string, i int) error {
 	mark := func(process string) string {
-		return filepath.Join(filepath.Dir(os.Getenv("RW_TX_DIR")), fmt.Sprintf("at-%s-%d", process, i))
+		return filepath.Join(filepath.Dir(os.Getenv("RW_DIR")), fmt.Sprintf("at-%s-%d", process, i))
 	}
 	if err := os.WriteFile(mark(arg), nil, 0o600); err != nil {
 		return err
@@ -463,21 +432,15 @@ func cross(s *rw.Store, arg string) error {
 // lists show the same order of them, which is that of the journal.
 func TestProcessesCrossingTransactions(t *testing.T) {
 	t.Parallel()
-	if txChild(t, cross) {
-		return
-	}
 	s, dir := opened(t, nil)
 	write(t, s, crossPlaces[0], "ball", rw.ModeCreate)
-	var cmds []*exec.Cmd
-	var outs []*lineLog
+	var children []*process
 	for i := range crossProcesses {
-		cmd, out := txProcess(t, dir, fmt.Sprint(i), []rw.SyncLevel{rw.SyncFull, rw.SyncJournal}[i%2])
-		cmds, outs = append(cmds, cmd), append(outs, out)
+		children = append(children, spawn(t, "cross", dir, fmt.Sprint(i), []rw.SyncLevel{rw.SyncFull, rw.SyncJournal}[i%2]))
 	}
-	for i, cmd := range cmds {
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("child %d: %v\n%s", i, err, outs[i].text.String())
-		}
+	for i, p := range children {
+		err := p.Wait()
+		expect(t, err == nil, "child %d: %v", i, err)
 	}
 	// The rows of the journal record which lists each transaction extended, and when.
 	expected := map[string][]string{}
@@ -567,14 +530,11 @@ func holdHalfway(s *rw.Store, _ string) error {
 // first completes the whole transaction, and then does its own work.
 func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	t.Parallel()
-	if txChild(t, holdHalfway) {
-		return
-	}
 	dir := ramspace(t)
 	s := quickAt(t, dir, &rw.Options{LockTimeout: 100 * time.Millisecond})
 	noErr(t, transact(s, txWrite("a.txt", "old a", ""), txWrite("b.txt", "old b", ""), txWrite("c.txt", "old c", ""), txWrite("d.txt", "d", "")))
-	cmd, out := txProcess(t, dir, "h", rw.SyncFull)
-	until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 })
+	p := spawn(t, "hold-halfway", dir, "h", rw.SyncFull)
+	p.printed(t, 1)
 	fileIs(t, dir, "b.txt", "new b") // it is halfway
 	fileIs(t, dir, "c.txt", "old c")
 	mine := []rw.TxOp{txWrite("own.txt", "mine", ""), txWrite("e/d.txt", " and mine", rw.ModeAppend), txDelete("c.txt")}
@@ -585,11 +545,10 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 		"%v (%v), effect %s", err, errors.Unwrap(err), e.Effect)
 	conformsEnvelope(t, e)
 	holder, _ := e.Context["holder"].(map[string]any)
-	expect(t, strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) && holder["pid"] == cmd.Process.Pid && holder["op"] == "tx",
+	expect(t, strings.Contains(e.Hint, strconv.Itoa(p.Process.Pid)) && holder["pid"] == p.Process.Pid && holder["op"] == "tx",
 		"the holder is not named: %s %v", e.Hint, holder)
 	noErr(t, transact(s, txWrite("other.txt", "free", ""))) // no other path has to wait
-	cmd.Process.Kill()
-	cmd.Wait()
+	p.kill()
 	fileIs(t, dir, "c.txt", "old c")
 	noErr(t, transact(s, mine...))
 	fileIs(t, dir, "a.txt", "new a")

@@ -222,9 +222,7 @@ func TestFullDisk(t *testing.T) {
 // TestFileSizeLimit: a write over RLIMIT_FSIZE is a typed error, and an append that is
 // cut off by it leaves the file unchanged.
 func TestFileSizeLimit(t *testing.T) {
-	if os.Getenv("RW_FSIZE") == "" {
-		cmd, out := spawnTest(t, "TestFileSizeLimit", "RW_FSIZE=1")
-		noErr(t, cmd.Run(), out.text.String())
+	if !alone(t, "RW_FSIZE") {
 		return
 	}
 	s, dir := opened(t, nil)
@@ -331,8 +329,7 @@ func TestOtherFileSystem(t *testing.T) {
 	equal(t, len(names), 1, "left beside the target")
 	check(t, s, true)
 	for _, stage := range []rw.Stage{rw.StageRecord, rw.StagePublish, rw.StageSettle} {
-		cmd, _ := spawnIn(t, dir, "die-mnt", string(stage))
-		cmd.Wait()
+		spawn(t, "die-mnt", dir, string(stage), rw.SyncFull).died(t)
 		want := "two+"
 		if stage != rw.StageRecord {
 			want = "from the dead"
@@ -710,14 +707,14 @@ func TestFullDiskOpens(t *testing.T) {
 	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
 	for _, stage := range []rw.Stage{rw.StageRecord, rw.StagePublish, rw.StageSettle} {
 		s.Close(background)
-		cmd, _ := spawnIn(t, dir, "die", string(stage))
-		cmd.Wait()
+		spawn(t, "die", dir, string(stage), rw.SyncFull).died(t)
 		fillDisk(t, dir)
 		s = open(t, dir, nil)
 		must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, stage, ": delete")
 		must(s.Undo(background, rw.UndoRequest{}))(t, stage, ": undo")
 		check(t, s, true)
 		os.Remove(filepath.Join(dir, "filler"))
+		write(t, s, "deep/er/file.txt", "old", rw.ModeOverwrite)
 	}
 }
 
