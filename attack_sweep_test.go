@@ -40,15 +40,11 @@ func keyed(r rw.SafeWriteRequest) func(*rw.Store) error {
 }
 
 func keyedTx(ops ...rw.TxOp) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		return errorOf(s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: attackKey}}))
-	}
+	return doing((*rw.Store).Tx, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: attackKey}})
 }
 
 func keyedMove(from, to string, over bool) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		return errorOf(s.Move(background, rw.MoveRequest{Path: from, To: to, Overwrite: over, Call: rw.Call{IdempotencyKey: attackKey}}))
-	}
+	return doing((*rw.Store).Move, rw.MoveRequest{Path: from, To: to, Overwrite: over, Call: rw.Call{IdempotencyKey: attackKey}})
 }
 
 var (
@@ -85,9 +81,7 @@ var attacks = []attack{
 		run: keyed(put("a.txt", otherText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText, "link.txt": otherText}},
 	{name: "hard link in place, shorter", opts: rw.Options{HardLinks: rw.HardLinksInPlace}, disk: linkB, inside: true,
 		run: keyed(put("a.txt", longText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": longText, "link.txt": longText}},
-	{name: "delete", before: makeA, run: func(s *rw.Store) error {
-		return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: attackKey}}))
-	}, paths: []string{"a.txt"}, new: map[string]string{}},
+	{name: "delete", before: makeA, run: doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: attackKey}}), paths: []string{"a.txt"}, new: map[string]string{}},
 	{name: "move", before: makeA, run: keyedMove("a.txt", "b.txt", false), paths: []string{"a.txt", "b.txt"}, new: map[string]string{"b.txt": longText}},
 	{name: "move into new", before: makeA, run: keyedMove("a.txt", "n/m/b.txt", false), paths: []string{"a.txt", "n/m/b.txt"}, new: map[string]string{"n/m/b.txt": longText}},
 	{name: "move over", before: makeAB, run: keyedMove("a.txt", "d/b.txt", true), paths: []string{"a.txt", "d/b.txt"}, new: map[string]string{"d/b.txt": longText}},

@@ -73,12 +73,11 @@ var jobs = map[string]func(s *rw.Store, arg string) error{
 	"money":  moveMoney,
 	"cross":  cross,
 	"chunks": func(s *rw.Store, arg string) error {
+		var pieces []rw.ChunkAppendRequest
 		for i := range 25 {
-			if err := doing((*rw.Store).ChunkAppend, rw.ChunkAppendRequest{Session: "shared", Content: fmt.Appendf(nil, "<%s.%d>", arg, i)})(s); err != nil {
-				return err
-			}
+			pieces = append(pieces, rw.ChunkAppendRequest{Session: "shared", Content: fmt.Appendf(nil, "<%s.%d>", arg, i)})
 		}
-		return nil
+		return doing((*rw.Store).ChunkAppend, pieces...)(s)
 	},
 	"create": func(s *rw.Store, arg string) error { // one create of one path
 		err := do(put("race/one.txt", "by "+arg, rw.ModeCreate))(s)

@@ -72,12 +72,7 @@ var waysOut = []struct {
 	{"undo_delete", doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}), doing((*rw.Store).Undo, rw.UndoRequest{}), ""},
 	{"undo_overwrite", do(put("a.txt", otherText, rw.ModeOverwrite)), doing((*rw.Store).Undo, rw.UndoRequest{}), ""},
 	{"undo_create", do(put("d/e.txt", "new", rw.ModeCreate)), doing((*rw.Store).Undo, rw.UndoRequest{}), ""},
-	{"undo_move", func(s *rw.Store) error {
-		if err := do(put("d/e/f.txt", "deep", rw.ModeCreate))(s); err != nil {
-			return err
-		}
-		return errorOf(s.Move(background, rw.MoveRequest{Path: "d", To: "x"}))
-	}, func(s *rw.Store) error {
+	{"undo_move", inSequence(do(put("d/e/f.txt", "deep", rw.ModeCreate)), move("d", "x", false)), func(s *rw.Store) error {
 		r, err := s.Undo(background, rw.UndoRequest{})
 		if err == nil && len(r.Results) != 2 {
 			return errors.New("nothing was moved back")

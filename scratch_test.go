@@ -826,14 +826,7 @@ func TestScratchPutSeesOthers(t *testing.T) {
 }
 
 func scratchAll(reqs ...rw.ScratchPutRequest) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		for _, r := range reqs {
-			if _, err := s.ScratchPut(background, r); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	return doing((*rw.Store).ScratchPut, reqs...)
 }
 
 func TestScratchCrashSweep(t *testing.T) {

@@ -114,9 +114,16 @@ func within[In, Out any](verb func(context.Context, In) (Out, error), r In) func
 	return func(ctx context.Context) error { return errorOf(verb(ctx, r)) }
 }
 
-// doing is the same of a store that is not open yet.
-func doing[In, Out any](verb func(*rw.Store, context.Context, In) (Out, error), r In) func(*rw.Store) error {
-	return func(s *rw.Store) error { return errorOf(verb(s, background, r)) }
+// doing is the same of a store that is not open yet, for each request until one fails.
+func doing[In, Out any](verb func(*rw.Store, context.Context, In) (Out, error), reqs ...In) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		for _, r := range reqs {
+			if _, err := verb(s, background, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // inSequence makes calls until one fails.

@@ -152,14 +152,7 @@ func put(path, content string, mode rw.WriteMode) rw.SafeWriteRequest {
 }
 
 func do(reqs ...rw.SafeWriteRequest) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		for _, r := range reqs {
-			if _, err := s.SafeWrite(context.Background(), r); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	return doing((*rw.Store).SafeWrite, reqs...)
 }
 
 func together(reqs ...rw.SafeWriteRequest) func(*rw.Store) error {
@@ -199,20 +192,16 @@ var scenarios = []scenario{
 	{name: "hard_link_in_place", opts: rw.Options{HardLinks: rw.HardLinksInPlace}, disk: linkA,
 		run: do(put("a.txt", otherText, rw.ModeOverwrite)),
 		old: map[string]string{"a.txt": longText, "link.txt": longText}, new: map[string]string{"a.txt": otherText, "link.txt": otherText}},
-	{name: "edit", before: do(put("a.txt", longText+"end\n", rw.ModeCreate)), run: func(s *rw.Store) error {
-		return errorOf(s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}}))
-	}, old: map[string]string{"a.txt": longText + "end\n"}, new: map[string]string{"a.txt": longText + "other end\n"}},
-	{name: "edit_merged", before: do(put("a.txt", "begin\n"+longText+"end\n", rw.ModeCreate), put("a.txt", "beginning\n"+longText+"end\n", rw.ModeOverwrite)), run: func(s *rw.Store) error {
-		return errorOf(s.Edit(context.Background(), rw.EditRequest{
+	{name: "edit", before: do(put("a.txt", longText+"end\n", rw.ModeCreate)), run: doing((*rw.Store).Edit, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}}),
+		old: map[string]string{"a.txt": longText + "end\n"}, new: map[string]string{"a.txt": longText + "other end\n"}},
+	{name: "edit_merged", before: do(put("a.txt", "begin\n"+longText+"end\n", rw.ModeCreate), put("a.txt", "beginning\n"+longText+"end\n", rw.ModeOverwrite)),
+		run: doing((*rw.Store).Edit, rw.EditRequest{
 			Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}, Expect: rw.Exactly(digest(hash("begin\n" + longText + "end\n"))), Merge: rw.MergeClean,
-		}))
-	}, old: map[string]string{"a.txt": "beginning\n" + longText + "end\n"}, new: map[string]string{"a.txt": "beginning\n" + longText + "other end\n"}},
-	{name: "delete", before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate)), run: func(s *rw.Store) error {
-		return errorOf(s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"}))
-	}, old: map[string]string{"a.txt": longText, "b.txt": "b"}, new: map[string]string{"b.txt": "b"}},
-	{name: "delete_empty_file", before: do(put("a.txt", "", rw.ModeCreate)), run: func(s *rw.Store) error {
-		return errorOf(s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"}))
-	}, old: map[string]string{"a.txt": ""}, new: map[string]string{}},
+		}), old: map[string]string{"a.txt": "beginning\n" + longText + "end\n"}, new: map[string]string{"a.txt": "beginning\n" + longText + "other end\n"}},
+	{name: "delete", before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate)), run: doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}),
+		old: map[string]string{"a.txt": longText, "b.txt": "b"}, new: map[string]string{"b.txt": "b"}},
+	{name: "delete_empty_file", before: do(put("a.txt", "", rw.ModeCreate)), run: doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}),
+		old: map[string]string{"a.txt": ""}, new: map[string]string{}},
 	{name: "move", before: do(put("a.txt", longText, rw.ModeCreate)), run: move("a.txt", "x/b.txt", false),
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"x/b.txt": longText}},
 	{name: "move_over", before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", otherText, rw.ModeCreate)), run: move("a.txt", "b.txt", true),
@@ -223,38 +212,30 @@ var scenarios = []scenario{
 
 func init() {
 	scenarios = append(scenarios, scenario{
-		name: "undo_tx", before: func(s *rw.Store) error {
-			if err := do(put("a.txt", longText, rw.ModeCreate), put("b.txt", otherText, rw.ModeCreate))(s); err != nil {
-				return err
-			}
-			return errorOf(s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
+		name: "undo_tx", before: inSequence(do(put("a.txt", longText, rw.ModeCreate), put("b.txt", otherText, rw.ModeCreate)),
+			doing((*rw.Store).Tx, rw.TxRequest{Ops: []rw.TxOp{
 				{Op: "write", Path: "a.txt", Content: []byte("changed"), Mode: rw.ModeOverwrite, AllowShrink: true},
 				{Op: "delete", Path: "b.txt"}, {Op: "write", Path: "new.txt", Content: []byte("new")},
-			}}))
-		},
-		run: func(s *rw.Store) error { return errorOf(s.Undo(context.Background(), rw.UndoRequest{})) },
+			}})),
+		run: doing((*rw.Store).Undo, rw.UndoRequest{}),
 		old: map[string]string{"a.txt": "changed", "new.txt": "new"}, new: map[string]string{"a.txt": longText, "b.txt": otherText},
 	}, scenario{
 		name:   "undo_deep",
 		before: do(put("k/k.txt", "k", rw.ModeCreate), put("x/y/z.txt", "deep", rw.ModeCreate)),
-		run:    func(s *rw.Store) error { return errorOf(s.Undo(context.Background(), rw.UndoRequest{})) },
+		run:    doing((*rw.Store).Undo, rw.UndoRequest{}),
 		old:    map[string]string{"k/k.txt": "k", "x/y/z.txt": "deep"}, new: map[string]string{"k/k.txt": "k"}, dirs: "k",
 	}, scenario{
 		name: "restore", before: do(put("a.txt", longText, rw.ModeCreate), put("a.txt", otherText, rw.ModeOverwrite)),
-		run: func(s *rw.Store) error {
-			return errorOf(s.Restore(context.Background(), rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash(longText))}))
-		},
+		run: doing((*rw.Store).Restore, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash(longText))}),
 		old: map[string]string{"a.txt": otherText}, new: map[string]string{"a.txt": longText},
 	}, scenario{
 		name:   "tx",
 		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
-		run: func(s *rw.Store) error {
-			return errorOf(s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
-				{Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
-				{Op: "edit", Path: "b.txt", Edits: []rw.EditOp{{Old: "b", New: "beta"}}},
-				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: []byte("new")},
-			}}))
-		},
+		run: doing((*rw.Store).Tx, rw.TxRequest{Ops: []rw.TxOp{
+			{Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
+			{Op: "edit", Path: "b.txt", Edits: []rw.EditOp{{Old: "b", New: "beta"}}},
+			{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: []byte("new")},
+		}}),
 		old: map[string]string{"a.txt": longText, "b.txt": "b\n", "c.txt": otherText},
 		new: map[string]string{"a.txt": otherText, "b.txt": "beta\n", "x/new.txt": "new"},
 	}, scenario{
@@ -320,7 +301,7 @@ func init() {
 					putEntry(f, p, text)
 				}
 			},
-			before: func(s *rw.Store) error { return errorOf(s.Scan(background, around.ScanRequest{})) },
+			before: doing((*rw.Store).Scan, around.ScanRequest{}),
 			after: func(f *simfs.FS) {
 				f.Remove("rm")
 				for p, text := range linked.after {
@@ -354,7 +335,7 @@ func init() {
 	} {
 		scenarios = append(scenarios, scenario{
 			name: name, disk: func(f *simfs.FS) { putEntries(f, run.from) },
-			before: func(s *rw.Store) error { return errorOf(s.Scan(background, around.ScanRequest{})) },
+			before: doing((*rw.Store).Scan, around.ScanRequest{}),
 			after: func(f *simfs.FS) {
 				for p := range run.from {
 					f.Remove(strings.SplitN(p, "/", 2)[0])
@@ -386,9 +367,7 @@ func dirsIn(all map[string]string) string {
 }
 
 func move(from, to string, over bool) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		return errorOf(s.Move(context.Background(), rw.MoveRequest{Path: from, To: to, Overwrite: over}))
-	}
+	return doing((*rw.Store).Move, rw.MoveRequest{Path: from, To: to, Overwrite: over})
 }
 
 // prepare makes a disk with a store after all calls before the tested one, all of them
@@ -732,8 +711,8 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 func TestVersionsWaitForASweep(t *testing.T) {
 	t.Parallel()
 	for name, later := range map[string]func(*rw.Store) error{
-		"undo":        func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) },
-		"next commit": func(s *rw.Store) error { return errorOf(s.SafeWrite(background, put("b.txt", "b", rw.ModeCreate))) },
+		"undo":        doing((*rw.Store).Undo, rw.UndoRequest{}),
+		"next commit": do(put("b.txt", "b", rw.ModeCreate)),
 		"sync":        func(s *rw.Store) error { return s.Sync(background) },
 	} {
 		fs := simfs.New()
@@ -759,17 +738,13 @@ func TestVersionsWaitForASweep(t *testing.T) {
 func TestAppendRecoverySweep(t *testing.T) {
 	const base = "one\n"
 	write := func(content string) func(*rw.Store) error {
-		return func(s *rw.Store) error {
-			return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeOverwrite}))
-		}
+		return do(put("a.log", content, rw.ModeOverwrite))
 	}
 	add := func(content string) func(*rw.Store) error {
-		return func(s *rw.Store) error {
-			return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeAppend}))
-		}
+		return do(put("a.log", content, rw.ModeAppend))
 	}
-	undo := func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) }
-	remove := func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.log"})) }
+	undo := doing((*rw.Store).Undo, rw.UndoRequest{})
+	remove := doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.log"})
 	type step struct {
 		call func(*rw.Store) error
 		want string // content of the file afterwards; "" when it is gone
@@ -1007,9 +982,7 @@ type besideEditor struct {
 }
 
 var besideEditors = []besideEditor{
-	{name: "replace", path: "a.txt", call: func(s *rw.Store) error {
-		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}))
-	}},
+	{name: "replace", path: "a.txt", call: do(put("a.txt", otherText, rw.ModeOverwrite))},
 	{name: "merge", path: "a.txt", call: func(s *rw.Store) error {
 		if _, err := s.SafeWrite(background, put("a.txt", "before\n"+longText+"a.txt", rw.ModeOverwrite)); err != nil {
 			return err
@@ -1023,29 +996,15 @@ var besideEditors = []besideEditor{
 		r.Expect = rw.Exactly(digest(hash(longText + "a.txt")))
 		return errorOf(s.SafeWrite(background, r))
 	}},
-	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
-		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend}))
-	}},
+	{name: "append", path: "a.txt", call: do(put("a.txt", otherText, rw.ModeAppend))},
 	{name: "append in place", path: "a.txt", inside: true, call: do(put("a.txt", otherText, rw.ModeAppend))},
-	{name: "edit", path: "a.txt", call: func(s *rw.Store) error {
-		return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "\na.txt", New: "\nedited"}}}))
-	}},
-	{name: "delete", path: "a.txt", call: func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) }},
-	{name: "move", path: "a.txt", moves: true, call: func(s *rw.Store) error {
-		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "n/b.txt"}))
-	}},
-	{name: "move over", path: "a.txt", moves: true, call: func(s *rw.Store) error {
-		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true}))
-	}},
-	{name: "move over, the other", path: "c.txt", call: func(s *rw.Store) error {
-		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true}))
-	}},
-	{name: "move, the new name", path: "b.txt", foreign: true, call: func(s *rw.Store) error {
-		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"}))
-	}},
-	{name: "append to a foreign file", path: "a.txt", foreign: true, call: func(s *rw.Store) error {
-		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend}))
-	}},
+	{name: "edit", path: "a.txt", call: doing((*rw.Store).Edit, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "\na.txt", New: "\nedited"}}})},
+	{name: "delete", path: "a.txt", call: doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"})},
+	{name: "move", path: "a.txt", moves: true, call: move("a.txt", "n/b.txt", false)},
+	{name: "move over", path: "a.txt", moves: true, call: move("a.txt", "c.txt", true)},
+	{name: "move over, the other", path: "c.txt", call: move("a.txt", "c.txt", true)},
+	{name: "move, the new name", path: "b.txt", foreign: true, call: move("a.txt", "b.txt", false)},
+	{name: "append to a foreign file", path: "a.txt", foreign: true, call: do(put("a.txt", otherText, rw.ModeAppend))},
 	{name: "undo", path: "a.txt", call: func(s *rw.Store) error {
 		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}); err != nil {
 			return err
@@ -1061,9 +1020,7 @@ var besideEditors = []besideEditor{
 
 // txBeside is a transaction whose last file cannot be made.
 func txBeside(op rw.TxOp) func(s *rw.Store) error {
-	return func(s *rw.Store) error {
-		return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{op, txWrite("bad.txt", longText, "")}}))
-	}
+	return doing((*rw.Store).Tx, rw.TxRequest{Ops: []rw.TxOp{op, txWrite("bad.txt", longText, "")}})
 }
 
 // TestEditorSweep: an editor saves a file in each way before each operation of each
@@ -1284,7 +1241,7 @@ func TestEditThroughAnotherName(t *testing.T) {
 		for what, call := range map[string]func(*rw.Store) error{
 			"replace": do(put("a.txt", otherText, rw.ModeOverwrite)),
 			"append":  do(put("a.txt", otherText, rw.ModeAppend)),
-			"delete":  func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
+			"delete":  doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}),
 			"move over": func(s *rw.Store) error {
 				return errors.Join(do(put("c.txt", "c", ""))(s), move("c.txt", "a.txt", true)(s))
 			},
@@ -1764,12 +1721,10 @@ var mounted = []scenario{
 	{name: "move_over", before: do(put("mnt/a.txt", longText, rw.ModeCreate), put("mnt/d/b.txt", otherText, rw.ModeCreate)), run: move("mnt/a.txt", "mnt/d/b.txt", true),
 		old: map[string]string{"mnt/a.txt": longText, "mnt/d/b.txt": otherText}, new: map[string]string{"mnt/d/b.txt": longText}},
 	{name: "tx", before: do(put("mnt/a.txt", longText, rw.ModeCreate), put("a.txt", longText, rw.ModeCreate), put("mnt/gone.txt", otherText, rw.ModeCreate)),
-		run: func(s *rw.Store) error {
-			return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
-				{Op: "write", Path: "mnt/a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}, {Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
-				{Op: "delete", Path: "mnt/gone.txt"}, {Op: "write", Path: "mnt/new.txt", Content: []byte("new")},
-			}}))
-		},
+		run: doing((*rw.Store).Tx, rw.TxRequest{Ops: []rw.TxOp{
+			{Op: "write", Path: "mnt/a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}, {Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
+			{Op: "delete", Path: "mnt/gone.txt"}, {Op: "write", Path: "mnt/new.txt", Content: []byte("new")},
+		}}),
 		old: map[string]string{"mnt/a.txt": longText, "a.txt": longText, "mnt/gone.txt": otherText},
 		new: map[string]string{"mnt/a.txt": otherText, "a.txt": otherText, "mnt/new.txt": "new"}},
 }
@@ -1795,16 +1750,12 @@ type besideRemoval struct {
 var besideRemovals = []besideRemoval{
 	{"create", "d/e/f.txt", makeFile("d/e/f.txt")},
 	{"create in a new directory", "m/n/f.txt", makeFile("m/n/f.txt")},
-	{"move", "d/e/f.txt", func(s *rw.Store) error {
-		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "d/e/f.txt"}))
-	}},
-	{"transaction", "d/e/f.txt", func(s *rw.Store) error {
-		return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("a.txt", otherText, rw.ModeOverwrite), txWrite("d/e/f.txt", longText+"a.txt", ""), txWrite("d/e/g.txt", longText, "")}}))
-	}},
+	{"move", "d/e/f.txt", move("a.txt", "d/e/f.txt", false)},
+	{"transaction", "d/e/f.txt", doing((*rw.Store).Tx, rw.TxRequest{Ops: []rw.TxOp{txWrite("a.txt", otherText, rw.ModeOverwrite), txWrite("d/e/f.txt", longText+"a.txt", ""), txWrite("d/e/g.txt", longText, "")}})},
 }
 
 func makeFile(path string) func(s *rw.Store) error {
-	return func(s *rw.Store) error { return errorOf(s.SafeWrite(background, put(path, longText+"a.txt", ""))) }
+	return do(put(path, longText+"a.txt", ""))
 }
 
 // removeEmpty removes a directory and those above it that are empty, and reports whether
@@ -1913,9 +1864,9 @@ func (x besideRemoval) besideRemoval(t *testing.T, level rw.SyncLevel, n, stop i
 func TestVersionInAnotherProcess(t *testing.T) {
 	for _, level := range allLevels {
 		for verb, call := range map[string]func(*rw.Store) error{
-			"overwrite": do(put("a.txt", otherText, rw.ModeOverwrite)), "delete": func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
+			"overwrite": do(put("a.txt", otherText, rw.ModeOverwrite)), "delete": doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}),
 		} {
-			for name, back := range map[string]func(*rw.Store) error{"undo": func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) }, "restore": func(s *rw.Store) error {
+			for name, back := range map[string]func(*rw.Store) error{"undo": doing((*rw.Store).Undo, rw.UndoRequest{}), "restore": func(s *rw.Store) error {
 				v := must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t).Versions[1]
 				expect(t, v.Available, "%+v", v)
 				return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: v.Version}))
@@ -1953,21 +1904,17 @@ type readSweep struct {
 var readSweeps = []readSweep{
 	{name: "chunks", before: func(t *testing.T, s *rw.Store) {
 		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: 1, TotalExpected: 3, Content: []byte("one")}))(t)
-	}, run: func(s *rw.Store) error {
-		return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: 2, Content: []byte("two")}))
-	}, look: func(t *testing.T, s *rw.Store) string {
+	}, run: doing((*rw.Store).ChunkWrite, rw.ChunkWriteRequest{Session: "up", Index: 2, Content: []byte("two")}), look: func(t *testing.T, s *rw.Store) string {
 		r := must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}))(t)
 		require(t, r.TotalExpected != nil, "the number of chunks is lost")
 		return fmt.Sprint(*r.TotalExpected, r.NextIndex)
 	}},
 	{name: "scan", before: func(t *testing.T, s *rw.Store) { must(s.Scan(background, around.ScanRequest{}))(t) }, disk: outsideChanges,
-		run: func(s *rw.Store) error { return errorOf(s.Scan(background, around.ScanRequest{})) }, look: observedPaths},
+		run: doing((*rw.Store).Scan, around.ScanRequest{}), look: observedPaths},
 	{name: "end of a call", before: func(t *testing.T, s *rw.Store) {
 		must(s.BeginCall(background, around.ToolCall{ID: "c1", Host: "h"}))(t)
 		must(s.BeginCall(background, around.ToolCall{ID: "c2", Host: "h"}))(t)
-	}, disk: outsideChanges, run: func(s *rw.Store) error {
-		return errorOf(s.EndCall(background, around.ToolCall{ID: "c1", Host: "h"}))
-	}, look: func(t *testing.T, s *rw.Store) string {
+	}, disk: outsideChanges, run: doing((*rw.Store).EndCall, around.ToolCall{ID: "c1", Host: "h"}), look: func(t *testing.T, s *rw.Store) string {
 		return fmt.Sprint(observedPaths(t, s), len(must(s.Capture(background))(t).Open))
 	}},
 	{name: "failures", before: func(t *testing.T, s *rw.Store) {
@@ -1983,9 +1930,7 @@ var readSweeps = []readSweep{
 	{name: "readers of a handoff", before: func(t *testing.T, s *rw.Store) {
 		must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))(t)
 		must(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "one"}))(t)
-	}, run: func(s *rw.Store) error {
-		return errorOf(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "two"}))
-	}, look: func(t *testing.T, s *rw.Store) (names string) {
+	}, run: doing((*rw.Store).HandoffRead, handoff.ReadRequest{AcknowledgeAs: "two"}), look: func(t *testing.T, s *rw.Store) (names string) {
 		for _, r := range must(s.HandoffRead(background, handoff.ReadRequest{}))(t).ReadBy {
 			names += r.Name + " "
 		}
@@ -2231,7 +2176,7 @@ func TestReadersBesideOthers(t *testing.T) {
 		}},
 		{name: "scan, erase", read: func(s *rw.Store, snapshot, _ string) error { return diff(s, snapshot, "") }, others: erase, may: rw.ErrIOBusy},
 		{name: "snapshots, expire", read: func(s *rw.Store, snapshot, _ string) error { return diff(s, snapshot, snapshot) }, may: rw.ErrNotFound, years: 1,
-			others: func(s *rw.Store) error { return errorOf(s.Snapshot(background, around.SnapshotRequest{})) }},
+			others: doing((*rw.Store).Snapshot, around.SnapshotRequest{})},
 		{name: "commit, expire", others: compact, years: 1, may: rw.ErrTxNotFound,
 			read: func(s *rw.Store, _, tx string) error {
 				return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: tx}))
