@@ -29,7 +29,11 @@ const (
 // apply replaces the first n names of a path, which exist. The first is in root, and each
 // other in the directory before it.
 func (s *Spelling) apply(root fsx.Dir, dirs []fsx.Dir, names []string, n int) {
-	if s == nil || s.folds.Load() == foldsNot || s.Known(strings.Join(names, "/")) {
+	if s == nil || n == 0 {
+		return
+	}
+	s.foldsIn(root, names[0]) // before Known, which reads the journal
+	if s.folds.Load() == foldsNot || s.Known(strings.Join(names, "/")) {
 		return
 	}
 	parent := root
