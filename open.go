@@ -179,7 +179,7 @@ func (s *Store) openDirs(dir string) error {
 	s.engine.SetRoot(root, relpath.Rules{
 		Roots:   []string{filepath.ToSlash(abs), filepath.ToSlash(real)},
 		Windows: runtime.GOOS == "windows",
-		Folds:   relpath.Folds(real),
+		Folds:   runtime.GOOS == "windows" || relpath.Folds(real),
 	})
 	if s.opts.StateDir == "" {
 		return s.openPlaced(real)
