@@ -165,7 +165,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	one, deep := json.RawMessage("1"), strings.Repeat("[", 20000)+strings.Repeat("]", 20000)
 	refused := func(what string, want rw.Detail, r rw.CheckpointRequest) *rw.Error {
 		t.Helper()
-		return refusedState(t, dir, what, want, calling(s.Checkpoint, r))
+		return deny(t, s, dir, what, want, calling(s.Checkpoint, r))
 	}
 	for _, name := range []string{"", ".", "..", "a.", "a/b", `a\b`, "a\n", "a\x00", "ä", strings.Repeat("a", 129)} {
 		refused(name, rw.ErrInvalidArgument, rw.CheckpointRequest{Name: name, Data: one})
@@ -187,7 +187,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	e := refused("bad YAML", rw.ErrSyntaxInvalid, rw.CheckpointRequest{Name: "there", Format: "yaml", Data: jsonString("a: 1\nb: [\n")})
 	testbed.Contains(t, e.Hint, "line ")
 	for name, want := range map[string]rw.Detail{"none": rw.ErrCheckpointNotFound, "../journal": rw.ErrInvalidArgument, "": rw.ErrInvalidArgument} {
-		refusedState(t, dir, name, want, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: name}))
+		deny(t, s, dir, name, want, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: name}))
 	}
 	before := stateSnapshot(t, dir)
 	r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), Call: rw.Call{DryRun: true}})
@@ -269,7 +269,7 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 			name := strings.ReplaceAll(what, " ", "-") + "." + mend
 			r := save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage(`{"step":3}`), TTL: "permanent"})
 			damage(filepath.Join(dir, r.CheckpointPath))
-			e := refusedState(t, dir, name, rw.ErrHashDriftOnRead, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: name}))
+			e := deny(t, s, dir, name, rw.ErrHashDriftOnRead, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: name}))
 			equal(t, e.Kind, rw.ErrWriteCorruption, e)
 			saved(t, s, "zgood", "1")
 			l, err := s.CheckpointList(background, rw.CheckpointListRequest{})
@@ -537,8 +537,8 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	saved(t, s, "aBC", "2")
 	// The file of another name, as a file system that ignores case finds it.
 	os.Rename(statePath(dir, "checkpoints", "Abc.json"), statePath(dir, "checkpoints", "ABC.json"))
-	refusedState(t, dir, "read", rw.ErrCheckpointNotFound, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: "ABC"}))
-	refusedState(t, dir, "save", rw.ErrInvalidArgument, calling(s.Checkpoint, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")}))
+	deny(t, s, dir, "read", rw.ErrCheckpointNotFound, calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: "ABC"}))
+	deny(t, s, dir, "save", rw.ErrInvalidArgument, calling(s.Checkpoint, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")}))
 	r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: json.RawMessage("1")})
 	expect(t, reasons(r.Warnings) == call.WarnNameNotPortable, "%v", r.Warnings)
 }

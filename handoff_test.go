@@ -62,9 +62,8 @@ func envelopeOf(t *testing.T, dir string, err error, want rw.Detail) *rw.Error {
 // handoffRefused makes a write that must be refused and must change nothing.
 func handoffRefused(t *testing.T, s *rw.Store, dir string, r handoff.WriteRequest, want rw.Detail) *rw.Error {
 	t.Helper()
-	e := refusedState(t, dir, "", want, calling(s.HandoffWrite, r))
+	e := deny(t, s, dir, "", want, calling(s.HandoffWrite, r))
 	expect(t, strings.HasPrefix(e.Op, "handoff_"), "%+v", e)
-	nothingStaged(t, s)
 	return e
 }
 

@@ -89,29 +89,6 @@ func transact(s *rw.Store, ops ...rw.TxOp) error {
 	return errorOf(s.Tx(background, rw.TxRequest{Ops: ops}))
 }
 
-// deny makes a call that must be refused with a detail: nothing changes, and
-// the envelope conforms.
-func deny(t *testing.T, s *rw.Store, dir, what string, want rw.Detail, call func() error) *rw.Error {
-	t.Helper()
-	before := snapshot(t, dir)
-	err := call()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v (%v), want %s", what, err, errors.Unwrap(err), want)
-		if err == nil {
-			return nil
-		}
-	}
-	equal(t, snapshot(t, dir), before, what, ": the refusal changed\n")
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		nothingStaged(t, s)
-	}
-	e := rw.AsError("", err)
-	conformsEnvelope(t, e)
-	equal(t, e.Effect, rw.EffectNone, what, ": effect")
-	expect(t, !strings.Contains(e.Error()+e.Hint+fmt.Sprint(e.Context), dir), "%s: the error shows an absolute path: %v", what, e)
-	return e
-}
-
 // lived is a file that went through every verb. The contents are those after
 // each of its versions, newest first; "-" for absent.
 func lived(t *testing.T, s *rw.Store) []string {

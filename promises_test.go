@@ -56,22 +56,52 @@ func described(t testing.TB, dir string, without ...string) string {
 	return b.String()
 }
 
-// refused makes a call that must be refused with a detail and must change
-// nothing.
-func refused(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest, want rw.Detail) *rw.Error {
+// stateSnapshot is everything in the workspace and in the parts of the state
+// directory that hold content, but for some; times too.
+func stateSnapshot(t *testing.T, dir string, but ...string) string {
 	t.Helper()
-	before := snapshot(t, dir)
-	_, err := s.SafeWrite(background, r)
-	require(t, errors.Is(err, want), "%.60q: %v (%v), want %s", r.Path, err, errors.Unwrap(err), want)
-	after := snapshot(t, dir)
-	require(t, after == before, "%.60q: the refusal changed\n%s\nto\n%s", r.Path, before, after)
-	e := rw.AsError("", err)
-	expect(t, e.Effect == rw.EffectNone && e.Hint != "" && e.Op == "safe_write", "%.60q: incomplete error %+v", r.Path, e)
+	quiesce(dir)
+	var b strings.Builder
+	b.WriteString(snapshot(t, dir))
+	for _, part := range []string{"scratch", "checkpoints", "chunks", "handoffs", "quarantine", "history", "staging"} {
+		if slices.Contains(but, part) {
+			continue
+		}
+		for e := range testbed.Entries(t, statePath(dir, part)) {
+			fmt.Fprintf(&b, "%s %s %v %v %.12s\n", part, e.Path, e.Info.Mode(), e.Info.ModTime().UnixNano(), hash(e.Text))
+		}
+	}
+	return b.String()
+}
+
+// deny makes a call that must be refused with a detail and a complete envelope, and
+// must change nothing on disk; a draft may be kept.
+func deny(t *testing.T, s *rw.Store, dir, what string, want rw.Detail, call func() error) *rw.Error {
+	t.Helper()
+	but := []string{"staging"} // free slots may be used up
+	if want == rw.ErrRiskBlocked {
+		but = append(but, "quarantine")
+	}
+	before := stateSnapshot(t, dir, but...)
+	err := call()
+	require(t, errors.Is(err, want), "%.60q: %v (%v), want %s", what, err, errors.Unwrap(err), want)
+	after := stateSnapshot(t, dir, but...)
+	require(t, after == before, "%.60q: the refusal changed\n%s\nto\n%s", what, before, after)
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		nothingStaged(t, s)
 	}
-	text, _ := json.Marshal(e)
-	expect(t, !strings.Contains(string(text), dir) && !strings.Contains(e.Error(), dir), "the error shows an absolute path: %s", text)
+	e := rw.AsError("", err)
+	expect(t, e.Effect == rw.EffectNone && e.Hint != "" && e.Op != "", "%.60q: incomplete error %+v", what, e)
+	doc := conformsEnvelope(t, e)
+	expect(t, !strings.Contains(string(doc)+e.Error(), dir), "%.60q: the error shows an absolute path: %s", what, doc)
+	return e
+}
+
+// refused denies a write.
+func refused(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest, want rw.Detail) *rw.Error {
+	t.Helper()
+	e := deny(t, s, dir, r.Path, want, calling(s.SafeWrite, r))
+	equal(t, e.Op, "safe_write")
 	return e
 }
 

@@ -44,44 +44,6 @@ func gotBack(t *testing.T, s *rw.Store, sha, want string) {
 		out.Bytes, out.Content, len(want))
 }
 
-// stateSnapshot is everything in the workspace and in the parts of the state
-// directory that hold content, but for one; times too.
-func stateSnapshot(t *testing.T, dir string, but ...string) string {
-	t.Helper()
-	quiesce(dir)
-	var b strings.Builder
-	b.WriteString(snapshot(t, dir))
-	for _, part := range []string{"scratch", "checkpoints", "chunks", "handoffs", "quarantine", "history", "staging"} {
-		if slices.Contains(but, part) {
-			continue
-		}
-		for e := range testbed.Entries(t, statePath(dir, part)) {
-			fmt.Fprintf(&b, "%s %s %v %v %.12s\n", part, e.Path, e.Info.Mode(), e.Info.ModTime().UnixNano(), hash(e.Text))
-		}
-	}
-	return b.String()
-}
-
-// refusedState makes a call that must be refused with a detail, with a
-// complete envelope, and must change nothing on disk; a draft may be kept.
-func refusedState(t *testing.T, dir, what string, want rw.Detail, call func() error) *rw.Error {
-	t.Helper()
-	var but []string
-	if want == rw.ErrRiskBlocked {
-		but = []string{"quarantine"}
-	}
-	before := stateSnapshot(t, dir, but...)
-	err := call()
-	isErr(t, err, want, what)
-	after := stateSnapshot(t, dir, but...)
-	require(t, after == before, "%s: the refusal changed\n%s\nto\n%s", what, before, after)
-	e := rw.AsError("", err)
-	expect(t, e.Effect == rw.EffectNone && e.Hint != "" && e.Op != "", "%s: incomplete error %+v", what, e)
-	doc := conformsEnvelope(t, e)
-	expect(t, !bytes.Contains(doc, []byte(dir)), "%s: the error shows an absolute path: %s", what, doc)
-	return e
-}
-
 // badTTLs are no times to live.
 var badTTLs = []rw.TTL{"P", "PT", "PT0S", "P1D\n", "3600", "Session"}
 
@@ -119,7 +81,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 					got.BinExists, "%+v: %+v %v", c.req, got, err)
 			}
 			noErr(t, s.Sync(background)) // background settling changes files, too
-			refusedState(t, dir, "both must hold", rw.ErrNotFound, calling(s.ScratchRef, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"}))
+			deny(t, s, dir, "both must hold", rw.ErrNotFound, calling(s.ScratchRef, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"}))
 			gotBack(t, s, strings.ToUpper(a.SHA256.String()), text)
 			l := listed(t, s)
 			expect(t, l.Count == 3 && l.Objects == 2 && l.TotalBytes == a.Bytes+other.Bytes && l.Malformed+l.Rebuilt == 0 &&
@@ -166,14 +128,14 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 		{"delete nothing", rw.ErrMustProvideRef, calling(s.ScratchDelete, rw.ScratchDeleteRequest{})},
 		{"list limit", rw.ErrInvalidArgument, calling(s.ScratchList, rw.ScratchListRequest{Limit: 1001})},
 	} {
-		refusedState(t, dir, c.what, c.want, c.call)
+		deny(t, s, dir, c.what, c.want, c.call)
 	}
 	for _, ttl := range badTTLs {
-		refusedState(t, dir, string(ttl), rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: ttl}))
+		deny(t, s, dir, string(ttl), rw.ErrInvalidArgument, put(rw.ScratchPutRequest{TTL: ttl}))
 	}
 	ctx, cancel := context.WithCancel(background)
 	cancel()
-	refusedState(t, dir, "canceled", rw.ErrCanceled, func() error { return errorOf(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")})) })
+	deny(t, s, dir, "canceled", rw.ErrCanceled, func() error { return errorOf(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")})) })
 	before := stateSnapshot(t, dir)
 	dry := keep(t, s, rw.ScratchPutRequest{Content: []byte("dry"), Call: rw.Call{DryRun: true}})
 	expect(t, dry.SHA256.String() == hash("dry") && dry.JournalID == "" && !dry.Deduped && dry.Receipt.DryRun, "%+v", dry)
@@ -187,7 +149,7 @@ func TestScratchGetCanBeSwitchedOff(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{DisableScratchGet: true, Sync: rw.SyncOff})
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("secret"), Label: "l"})
-	refusedState(t, dir, "get", rw.ErrScratchGetDisabled, calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: a.SHA256}))
+	deny(t, s, dir, "get", rw.ErrScratchGetDisabled, calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: a.SHA256}))
 	r := must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "l"}))(t)
 	expect(t, r.Entry.SHA256 == a.SHA256, "%+v", r)
 }
@@ -278,7 +240,7 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		bad := "X" + text[1:]
 		os.WriteFile(path, []byte(bad), 0o600)
 		os.Chtimes(path, st.ModTime(), st.ModTime())
-		refusedState(t, dir, "get", rw.ErrHashDriftOnRead, calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: a.SHA256}))
+		deny(t, s, dir, "get", rw.ErrHashDriftOnRead, calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: a.SHA256}))
 		gotBack(t, s, hash("neighbour"), "neighbour")
 		before := stateSnapshot(t, dir)
 		if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Call: rw.Call{DryRun: true}}); !r.Repaired || stateSnapshot(t, dir) != before {
@@ -546,7 +508,7 @@ func TestScratchThroughASymlink(t *testing.T) {
 			}
 		}
 		for what, call := range calls {
-			refusedState(t, dir, what, rw.ErrBadStateDir, call)
+			deny(t, s, dir, what, rw.ErrBadStateDir, call)
 		}
 		length(t, must(os.ReadDir(outside))(t), 0, part, ": something was written outside")
 	}
