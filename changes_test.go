@@ -742,7 +742,7 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		// The user continues.
 		put("f.txt", "user\n"+read(t, dir, "f.txt"))
 		must(s.Scan(background, around.ScanRequest{}))(t)
-		tree, refs := snapshotOf(t, dir), gitIn(t, top, "for-each-ref")
+		tree, refs := described(t, dir, ".git", rw.StateDirName), gitIn(t, top, "for-each-ref")
 		got := must(s.StageChanges(background, around.ChangesRequest{Session: "one"}))(t)
 		want := []string{"f.txt", "gone.txt", "kept.txt", "new one.txt", "run.sh"}
 		expect(t, slices.Equal(got.Staged, want) && len(got.Skipped) == 0, "%+v", got)
@@ -753,7 +753,7 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		for _, want := range []string{"MM " + join(below, "f.txt"), "D  " + join(below, "gone.txt"), "M  " + join(below, "kept.txt"), "A  " + join(below, "new one.txt"), "M  " + join(below, "run.sh"), "?? " + join(below, "new\ttwo.txt")} {
 			expect(t, slices.Contains(strings.Split(status, "\x00"), want), "no %q in %q", want, status)
 		}
-		now := snapshotOf(t, dir)
+		now := described(t, dir, ".git", rw.StateDirName)
 		expect(t, now == tree && gitIn(t, top, "for-each-ref") == refs, "more than the index changed")
 		again, err := s.StageChanges(background, around.ChangesRequest{Session: "one"})
 		expect(t, err == nil && len(again.Staged) == 0 && len(again.Already) == 5, "%+v %v", again, err)
@@ -778,19 +778,6 @@ func read(t *testing.T, dir, name string) string {
 	t.Helper()
 	data := must(os.ReadFile(filepath.Join(dir, name)))(t)
 	return string(data)
-}
-
-// snapshotOf is the files of a work tree with their modes and times.
-func snapshotOf(t *testing.T, dir string) string {
-	t.Helper()
-	list := must(os.ReadDir(dir))(t)
-	var b strings.Builder
-	for _, e := range list {
-		if st, err := e.Info(); err == nil && e.Type().IsRegular() {
-			b.WriteString(st.Name() + st.Mode().String() + st.ModTime().String() + read(t, dir, st.Name()))
-		}
-	}
-	return b.String()
 }
 
 // TestStageLeavesUnknownChanges: it reports the skipped files and the reasons; the
