@@ -369,14 +369,8 @@ func TestBenignTextOfAnySizeIsNotRefused(t *testing.T) {
 // too, quarantine left out.
 func leaks(t *testing.T, dir string, needles ...string) []string {
 	t.Helper()
-	return leaksBut(t, dir, true, needles...)
-}
-
-// leaksBut is leaks with or without the quarantine.
-func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []string {
-	t.Helper()
 	var found []string
-	files := readTree(t, dir, quarantine)
+	files := readTree(t, dir, true)
 	for _, p := range slices.Sorted(maps.Keys(files)) {
 		for _, n := range needles {
 			if bytes.Contains(files[p], []byte(n)) {
@@ -387,12 +381,12 @@ func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []st
 	return found
 }
 
-// readTree reads the files below dir, with or without the quarantine: the name and the
-// content of each by its path, and the name of each directory.
-func readTree(t *testing.T, dir string, quarantine bool) map[string][]byte {
+// readTree reads the files below dir, or those that are not in quarantine: the name and
+// the content of each by its path, and the name of each directory.
+func readTree(t *testing.T, dir string, out bool) map[string][]byte {
 	t.Helper()
 	files, without := map[string][]byte{}, ""
-	if quarantine {
+	if out {
 		without = rw.StateDirName + "/quarantine"
 	}
 	for e := range testbed.Entries(t, dir, without) {

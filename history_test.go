@@ -33,12 +33,7 @@ func quick(t *testing.T, opts *rw.Options) (*rw.Store, string) {
 
 func quickAt(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	t.Helper()
-	var o rw.Options
-	if opts != nil {
-		o = *opts
-	}
-	o.Sync = rw.SyncOff
-	return open(t, dir, &o)
+	return open(t, dir, unsynced(opts))
 }
 
 // human changes a file without the store, as an editor does: in place.
