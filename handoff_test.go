@@ -79,11 +79,6 @@ func archivesIn(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func handoffRows(t *testing.T, s *rw.Store) []rw.JournalEntry {
-	t.Helper()
-	return must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t).Entries
-}
-
 func TestHandoffComesBackAsItWasWritten(t *testing.T) {
 	s, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
 	a := write(t, s, "src/a.go", "package a\n", rw.ModeCreate)
@@ -107,7 +102,7 @@ func TestHandoffComesBackAsItWasWritten(t *testing.T) {
 	e.LastGoodState[0].SHA256 = a.SHA256.String()
 	equal(t, cmp.Diff(e, r.Envelope, timestamps), "")
 	equal(t, cmp.Diff([]string{"b"}, r.ReadySteps), "")
-	last := handoffRows(t, s)[1]
+	last := tailOf(t, s)[1]
 	expect(t, last.Path == "HANDOFF.md" && last.Op == "handoff" && last.SHA256 == w.SHA256 && last.Caller == "one" && last.Session == "s1", "%+v",
 		last)
 	check(t, s, true)
@@ -322,7 +317,7 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 		info, err := os.Stat(statePath(dir, p))
 		expect(t, err == nil && info.Mode().Perm()&0o077 == 0, "%s: %v %v", p, info.Mode(), err)
 	}
-	all := handoffRows(t, s)
+	all := tailOf(t, s)
 	for i := 1; i < len(all); i += 2 {
 		expect(t, all[i].Seq == all[i+1].Seq && all[i].Op == "handoff" && all[i+1].Op == "handoff_archive" && all[i+1].SHA256 == all[i].PrevSHA256,
 			"not one commit: %+v", all[i:i+2])
@@ -410,7 +405,7 @@ func TestReadingIsRemembered(t *testing.T) {
 		takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: name})
 	}
 	equal(t, snapshot(t, dir), before, "reading changed")
-	n := len(handoffRows(t, s))
+	n := len(tailOf(t, s))
 	equal(t, n, 5, "rows")
 	s.Close(background)
 	s = open(t, dir, nil)
@@ -551,12 +546,12 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 	}
 	once := handOff(t, s, r)
 	write(t, s, "a.txt", "b", rw.ModeOverwrite)
-	n := len(handoffRows(t, s))
+	n := len(tailOf(t, s))
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	again := handOff(t, s, r)
 	if again.Status != rw.StatusReplayed || again.SHA256 != once.SHA256 || again.Bytes != once.Bytes || again.ArchivedPath != once.ArchivedPath ||
-		again.JournalID != once.JournalID || again.WroteAt.IsZero() || len(again.DriftWarnings) != 1 || len(handoffRows(t, s)) != n {
+		again.JournalID != once.JournalID || again.WroteAt.IsZero() || len(again.DriftWarnings) != 1 || len(tailOf(t, s)) != n {
 		t.Errorf("%+v\n%+v", once, again)
 	}
 	r.Body = []byte("other")
@@ -568,12 +563,12 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 func TestHandoffDryRunChangesNothing(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("old\n")})
-	before, n := snapshot(t, dir), len(handoffRows(t, s))
+	before, n := snapshot(t, dir), len(tailOf(t, s))
 	out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n"), Call: rw.Call{DryRun: true}})
 	expect(t, strings.Contains(out.Diff, "+new") && out.ArchivedPath != "" && out.JournalID == "" && out.Receipt.DryRun, "%+v", out)
 	gone(t, statePath(dir), "handoffs")
 	after := snapshot(t, dir)
-	expect(t, after == before && len(handoffRows(t, s)) == n, "%s\n%s", before, after)
+	expect(t, after == before && len(tailOf(t, s)) == n, "%s\n%s", before, after)
 	real := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n")})
 	expect(t, !out.SHA256.IsZero() && !real.SHA256.IsZero(), "%v %v", out.SHA256, real.SHA256)
 	for _, name := range []string{"b", "a"} {
