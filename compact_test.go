@@ -40,6 +40,40 @@ func manyRows(t *testing.T, s *rw.Store, rounds int) {
 
 var manyPaths = []string{"a.txt", "d/b.txt", "c.txt", "moved.txt"}
 
+// TestAGapIsReportedOnce: rows are written and archived while a reader asks for those after
+// its cursor. It is told of the gap, and goes on after it.
+func TestAGapIsReportedOnce(t *testing.T) {
+	for n := range 8 {
+		fs := simfs.New()
+		s, other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t), must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Segment: 3000}))(t)
+		rows := func(n int) {
+			for range n {
+				write(t, other, "a.txt", fmt.Sprint(fs.Muts()), rw.ModeOverwrite)
+			}
+		}
+		rows(10)
+		left := n
+		fs.Before(func(op simfs.Op) {
+			if left--; strings.Contains(op.Path, "/journal") && left < 0 {
+				fs.Before(nil)
+				rows(40)
+				compact(t, other, admin.CompactRequest{KeepRows: none()})
+			}
+		})
+		gaps, after := 0, uint64(1)
+		for more := true; more; {
+			r := must(s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &after}))(t)
+			if r.Gap {
+				gaps++
+				expect(t, len(r.Entries) == 0 || r.Entries[0].Seq == r.Archived.To+1, "operation %d: %+v, and row %d", n, r.Archived, r.Entries[0].Seq)
+			}
+			more, after = r.Gap || r.NextSeq > after, r.NextSeq
+			require(t, gaps < 3, "operation %d: the gap is reported again and again", n)
+		}
+		expect(t, gaps <= 1, "operation %d: %d gaps", n, gaps)
+	}
+}
+
 // TestCompactParksAndLosesNothing: rows in the archive are still in history and tail,
 // can be undone to and are checked; only cursors report a gap.
 func TestCompactParksAndLosesNothing(t *testing.T) {

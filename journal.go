@@ -233,7 +233,7 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 		return err
 	}
 	out.NextSeq, out.Gap, out.Reason, out.Malformed = page.Next, page.Gap != "", page.Gap, page.Malformed
-	if page.Oldest > after+1 {
+	if page.Oldest > 0 {
 		out.Archived = &ArchivedRows{From: after + 1, To: page.Oldest - 1, Rows: page.Oldest - 1 - after}
 	}
 	want := feed.Filter{All: true, Refused: r.IncludeRefused, Observed: r.IncludeObserved}

@@ -70,24 +70,21 @@ type Page struct {
 	Recs      []*journal.Record
 	Next      uint64 // the next cursor
 	Gap       string // why rows after the cursor are not available: archived or cursor_ahead; "": they are
-	Oldest    uint64 // the first row of the journal, if earlier ones were archived
+	Oldest    uint64 // the first row of the journal, if rows after the cursor were archived
 	Malformed int
 }
 
 // Since reads the rows after a cursor, never part of a commit.
 func Since(e *engine.Engine, after uint64, limit int) (p Page, err error) {
-	p.Next = after
-	gap := after > 0
 	if e.Log != nil {
-		p.Recs, p.Next, gap, p.Malformed, err = e.Log.Since(after, limit, nil)
+		p.Recs, p.Next, p.Oldest, p.Malformed, err = e.Log.Since(after, limit, nil)
 	}
 	switch {
-	case !gap || err != nil:
-	case e.Log == nil || after > p.Next:
+	case err != nil:
+	case after > p.Next:
 		p.Gap = "cursor_ahead"
-	default:
+	case p.Oldest > 0:
 		p.Gap = "archived"
-		p.Oldest, _ = e.Log.Oldest()
 	}
 	return p, err
 }

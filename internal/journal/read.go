@@ -148,23 +148,25 @@ func (t *tailer) line(l *Log, line []byte) error {
 var errStop = errors.New("stop")
 
 // Since returns the records with a seq greater than after, oldest first: at least one when
-// there is one, and about limit. next is the cursor to go on with. gap is set
-// when rows after the cursor are no longer there, or the cursor is ahead of
-// the journal.
-func (l *Log) Since(after uint64, limit int, keep func(*Record) bool) (recs []*Record, next uint64, gap bool, malformed int, err error) {
+// there is one, and about limit. next is the cursor to go on with. It is less than after
+// when that is ahead of the journal. oldest is the first row that is left, if rows
+// after the cursor are no longer there; otherwise 0.
+func (l *Log) Since(after uint64, limit int, keep func(*Record) bool) (recs []*Record, next, oldest uint64, malformed int, err error) {
 	if err := l.CatchUp(); err != nil {
-		return nil, after, false, 0, err
+		return nil, after, 0, 0, err
 	}
 	visible := l.visible()
 	if after > l.Head() {
-		return nil, l.Head(), true, 0, nil
+		return nil, l.Head(), 0, 0, nil
 	}
 	segs, err := segments(l.o.Dir)
 	if err != nil {
-		return nil, after, false, 0, err
+		return nil, after, 0, 0, err
 	}
-	gap = len(segs) > 0 && after+1 < segs[0]
 	next = after
+	if len(segs) > 0 && after+1 < segs[0] { // reported once, also if the rows that follow are not visible yet
+		next, oldest = segs[0]-1, segs[0]
+	}
 	malformed, err = l.rowsIn(segs, after+1, func(rec *Record, _ []byte, _ Pos) error {
 		if rec.Seq > visible || len(recs) >= limit {
 			return errStop
@@ -175,7 +177,7 @@ func (l *Log) Since(after uint64, limit int, keep func(*Record) bool) (recs []*R
 		}
 		return nil
 	})
-	return recs, next, gap, malformed, err
+	return recs, next, oldest, malformed, err
 }
 
 // Find returns the record seq.
