@@ -191,6 +191,24 @@ func TestEveryVersionRestores(t *testing.T) {
 	check(t, s, true)
 }
 
+// TestUndoOfADeletionWhereModesCannotBeChanged: a file comes back whose mode is the one that
+// new files have.
+func TestUndoOfADeletionWhereModesCannotBeChanged(t *testing.T) {
+	fs := simfs.New()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
+	write(t, s, "a.txt", "text", rw.ModeCreate)
+	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t)
+	fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+		if op.Kind == "chmod" {
+			f.Err = syscall.EPERM
+		}
+		return f
+	})
+	must(s.Undo(background, rw.UndoRequest{}))(t)
+	got, _ := fs.ReadFile("a.txt")
+	equal(t, string(got), "text")
+}
+
 // TestUndoOfEveryVerb, and undoing the undoing.
 func TestUndoOfEveryVerb(t *testing.T) {
 	one := func(s *rw.Store) { write(t, s, "a.txt", "one\n", rw.ModeCreate) }

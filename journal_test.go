@@ -767,6 +767,12 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	out := must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{DryRun: true, IdempotencyKey: "k"}}))(t)
 	expect(t, out.Index == 2 && out.Receipt.DryRun, "stage: %+v", out)
 	fails(s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, Call: rw.Call{DryRun: true}}))(t, rw.ErrTxNotFound, "stage in none")
+	for i, without := range []func() error{
+		calling(s.TxStage, rw.TxStageRequest{Op: op}), calling(s.TxCommit, rw.TxCommitRequest{}), calling(s.TxRollback, rw.TxRollbackRequest{}),
+	} {
+		e := rw.AsError("", without())
+		expect(t, e != nil && e.Detail == rw.ErrInvalidArgument && e.Context["argument"] == "tx_id", "call %d without an identifier: %v", i, e)
+	}
 	if out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{DryRun: true}}); err != nil || out.TxID != "" || out.ExpiresAt.IsZero() {
 		t.Errorf("begin: %v %+v", err, out)
 	}

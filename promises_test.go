@@ -429,6 +429,11 @@ func TestCancel(t *testing.T) {
 
 func TestCloseWaitsAndRefuses(t *testing.T) {
 	s, dir := opened(t, nil)
+	func() {
+		defer func() { expect(t, recover() != nil, "a call without a context returned") }()
+		var none context.Context
+		s.Read(none, rw.ReadRequest{Path: "a.txt"})
+	}()
 	started, done := make(chan bool), make(chan error, 1)
 	disarm := failpoint.Arm(func(point string) {
 		if point == string(rw.StagePublish) {

@@ -379,6 +379,9 @@ func (s *Store) newTxCommit(ctx context.Context, req request, id string) *commit
 	req.tx = id
 	c := s.newCommit(ctx, req)
 	c.check(checkLabels("", id, ""))
+	if id == "" {
+		c.check(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("give the identifier that Store.TxBegin returned"))
+	}
 	c.ExtraLocks = []string{staged.Lock(id)}
 	return c
 }

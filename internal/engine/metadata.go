@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // applyMetadata gives the staged file the metadata it will have under its name: that
@@ -19,7 +20,7 @@ func (m *Mutation) applyMetadata() error {
 		if err := m.newMetadata(); err != nil || m.Perm == nil {
 			return err
 		}
-		return m.Slot.File.Chmod(*m.Perm)
+		return fsx.SetMode(m.Slot.File, *m.Perm)
 	}
 	st, err := m.Slot.File.Stat()
 	if err != nil {

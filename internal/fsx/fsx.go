@@ -278,6 +278,16 @@ func (e *TypeError) Error() string {
 	return "is not a regular file"
 }
 
+// SetMode gives a file a mode, unless it has it: where modes cannot be changed, the usual
+// one is most often right.
+func SetMode(f File, mode uint32) error {
+	st, err := f.Stat()
+	if err != nil || st.Mode == mode {
+		return err
+	}
+	return f.Chmod(mode)
+}
+
 // OpenPath opens the directory at a path below root, name by name, so that it follows
 // no link. The path "" is root itself. done closes the directory, if one was opened.
 func OpenPath(root Dir, path string) (dir Dir, done func(), err error) {

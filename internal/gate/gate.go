@@ -16,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
@@ -231,7 +232,7 @@ func (c *Check) spool(ctx context.Context, m *engine.Mutation, src io.Reader, mo
 	if mode == 0 {
 		return in.Got.Digest.Hex(), nil
 	}
-	if err := in.Slot.File.Chmod(mode); err != nil {
+	if err := fsx.SetMode(in.Slot.File, mode); err != nil {
 		m.DropSpooled()
 		return "", err
 	}

@@ -3,6 +3,8 @@ package lock
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -100,12 +102,19 @@ func Reported(dir fsx.Dir) ([]Call, error) {
 	}
 	var list []Call
 	for _, writer := range writers {
-		if ok, err := Alive(dir, writer); err != nil || !ok {
+		ok, err := Alive(dir, writer)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
 			continue
 		}
 		f, err := dir.Open(alivePrefix+writer, fsx.Read, 0)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has ended
+		}
+		if err != nil {
+			return nil, err
 		}
 		buf := make([]byte, callsSize)
 		n, _ := f.ReadAt(buf, callsStart)

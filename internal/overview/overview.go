@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,9 @@ func Read(ctx context.Context, s *rw.Store, clean *Cleaner, r Request) (*report.
 		return nil, err
 	}
 	if r.State != "" {
-		f.running()
+		if err := f.running(); err != nil {
+			return nil, rw.NewError("status", rw.ErrIO, "the calls in progress could not be read; try again", nil)
+		}
 	}
 	return f.out, errors.Join(clean.Err(), ctx.Err())
 }
@@ -253,20 +256,20 @@ func (f *fold) wait(kind, name, text string, ts rw.Timestamp, command string) {
 }
 
 // running lists the calls in progress that take long, as their processes report them.
-func (f *fold) running() {
-	dir, err := fsx.OpenRoot(f.r.State)
+func (f *fold) running() error {
+	state, err := fsx.OpenRoot(f.r.State)
 	if err != nil {
-		return // there is no store yet
+		return unlessAbsent(err)
 	}
-	defer dir.Close()
-	locks, err := dir.OpenDir("locks")
+	defer state.Close()
+	locks, err := state.OpenDir("locks")
 	if err != nil {
-		return
+		return unlessAbsent(err)
 	}
 	defer locks.Close()
 	reported, err := lock.Reported(locks)
 	if err != nil {
-		return
+		return err
 	}
 	for _, c := range reported {
 		one := report.Call{Op: f.text(c.Op), Paths: []string{}, Caller: f.text(c.Caller), PID: c.PID, Since: time.UnixMilli(c.Since).UTC().Format(time.RFC3339Nano)}
@@ -276,6 +279,15 @@ func (f *fold) running() {
 		f.out.Running = append(f.out.Running, one)
 	}
 	slices.SortStableFunc(f.out.Running, func(a, b report.Call) int { return cmp.Compare(a.Since, b.Since) })
+	return nil
+}
+
+// unlessAbsent is err, unless it says that there is no store yet.
+func unlessAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Cleaner removes secrets from texts that are shown: those that the policy of the store

@@ -244,6 +244,11 @@ func TestRunningCalls(t *testing.T) {
 		o := seen(t, dir, r)
 		testbed.Expect(t, len(o.Running) == 0, "after it: %+v", o.Running)
 	}
+	r.State = t.TempDir()
+	seen(t, dir, r) // nothing is there
+	testbed.NoErr(t, os.WriteFile(filepath.Join(r.State, "locks"), nil, 0o600))
+	_, err := overview.Read(ctx, s, overview.NewCleaner(s), r)
+	testbed.IsErr(t, err, rw.ErrIO, "calls that cannot be read")
 }
 
 func TestMain(m *testing.M) { testbed.Main(m) }

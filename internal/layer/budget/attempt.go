@@ -21,7 +21,7 @@ type Attempt struct {
 // Begin counts a call in, unless its retry budget is used up. The caller ends it
 // with Leave of the engine or with Fail.
 func (l *Layer) Begin(ctx context.Context, op, path string, req any) (*Attempt, *fault.Fault) {
-	enter := l.EnterReader
+	canceled, enter := ctx.Err(), l.EnterReader // a nil context panics before it is counted in
 	if engine.Stateless[op] {
 		enter = l.EnterAny
 	}
@@ -32,8 +32,8 @@ func (l *Layer) Begin(ctx context.Context, op, path string, req any) (*Attempt, 
 	if path != "" {
 		a.call.Paths = []string{path}
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, a.Fail(err)
+	if canceled != nil {
+		return nil, a.Fail(canceled)
 	}
 	if l.Known() {
 		a.call.Hash = RequestHash(req)
