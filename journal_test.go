@@ -752,6 +752,35 @@ func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
 	check(t, s, true)
 }
 
+// TestAReadOnlyStoreFollows: a store that is only read shows the rows that come after it was
+// opened, whether others had it open then or not.
+func TestAReadOnlyStoreFollows(t *testing.T) {
+	for _, beside := range []bool{true, false} {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
+		write(t, s, "a.txt", "one", rw.ModeCreate)
+		if !beside {
+			noErr(t, s.Close(background))
+		}
+		reader := must(rw.OpenSim(fs, &rw.Options{ReadOnly: true}, rw.Sim{Nonce: "0002", Process: fs.NewProcess()}))(t)
+		if !beside {
+			s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"}))(t)
+		}
+		for _, key := range []string{"first", "second"} {
+			r := put("a.txt", key, rw.ModeOverwrite)
+			r.IdempotencyKey = key
+			w := must(s.SafeWrite(background, r))(t)
+			found := must(reader.Operation(background, rw.OperationRequest{IdempotencyKey: key}))(t)
+			expect(t, found.Happened, "%v, %s: the key is not known", beside, key)
+			tail := must(reader.JournalTail(background, rw.JournalTailRequest{N: 1}))(t)
+			expect(t, len(tail.Entries) == 1 && tail.Entries[0].Seq == w.Receipt.JournalSeq, "%v, %s: %+v", beside, key, tail)
+			before := w.Receipt.JournalSeq - 1
+			since := must(reader.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &before}))(t)
+			expect(t, len(since.Entries) == 1, "%v, %s: %+v", beside, key, since)
+		}
+	}
+}
+
 // TestDryRunsOfStagingAndDrafts: they return the same result as the call, report that
 // they are dry runs, and leave no trace.
 func TestDryRunsOfStagingAndDrafts(t *testing.T) {

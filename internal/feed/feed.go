@@ -172,10 +172,8 @@ func KeyKnown(e *engine.Engine, key string) bool {
 
 // seqOf returns the row of an idempotency key; 0 if there is none.
 func seqOf(e *engine.Engine, key string) (uint64, error) {
-	if !e.Opts.ReadOnly {
-		if err := e.Log.CatchUp(); err != nil {
-			return 0, err
-		}
+	if err := e.Log.CatchUp(); err != nil && !e.Opts.ReadOnly {
+		return 0, err
 	}
 	row, err := e.Rows.Get(index.IdemKey(key))
 	return row.Seq, err

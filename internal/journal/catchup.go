@@ -16,7 +16,7 @@ func (l *Log) CatchUp() error {
 	}
 	now, until := l.readShared(), uint64(maxSeq)
 	l.met = now
-	if !l.o.ReadOnly || l.o.Live {
+	if !l.o.ReadOnly || now.durableOK { // without a header nothing has been written since
 		if !now.ok || !now.durableOK || now.durable <= l.pos.Seq && now.segment == l.pos.Segment {
 			return nil
 		}

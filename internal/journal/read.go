@@ -13,7 +13,7 @@ func (l *Log) visible() uint64 {
 	l.stateMu.Lock()
 	own := l.durable
 	l.stateMu.Unlock()
-	if d, ok := l.readDurable(); ok && d > own && !l.o.ReadOnly {
+	if d, ok := l.readDurable(); ok && d > own {
 		return d
 	}
 	return own

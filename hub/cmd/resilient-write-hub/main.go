@@ -318,6 +318,14 @@ func damaged(list []hub.Problem) error {
 	return &hub.Error{Code: hub.Damaged, Err: errors.New(count(len(list), "problem")), Hint: "delete what is damaged; then run resilient-write hub erase on the machine of the store, which ships again what is lost, and publish the task again"}
 }
 
+// atLeast refuses a duration that is too short.
+func atLeast(flag string, given, least time.Duration) error {
+	if given < least {
+		return &misuse{flag + " is too short", "give at least " + least.String()}
+	}
+	return nil
+}
+
 func (a *app) ship() *cobra.Command {
 	var r hub.PublishRequest
 	var follow, restart bool
@@ -326,8 +334,8 @@ func (a *app) ship() *cobra.Command {
 		Use: "ship", Short: "Ship what is new; with --task also the state of the workspace", Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			if every < 100*time.Millisecond {
-				return &misuse{"--every is too short", "give at least 100ms"}
+			if err := cmp.Or(atLeast("--every", every, 100*time.Millisecond), atLeast("--lease", lease, time.Second)); err != nil {
+				return err
 			}
 			return a.withShipper(ctx, func(s *hub.Shipper) error {
 				s.Lease, r.Root = lease, a.root
@@ -415,6 +423,9 @@ an empty directory, or a clean checkout of the commit that the files rest on.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := atLeast("--lease", lease, time.Second); err != nil {
+				return err
+			}
 			ctx := cmd.Context()
 			r.Task = args[0]
 			if into != "" {

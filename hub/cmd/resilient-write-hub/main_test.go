@@ -54,6 +54,8 @@ func TestCommand(t *testing.T) {
 		{args: "status", code: rw.CodeUsage, want: `"error":"usage"`},
 		{args: "HUB nonsense", code: rw.CodeUsage, want: `"error":"usage"`},
 		{args: "HUB ship --every", code: rw.CodeUsage, want: `"error":"usage"`},
+		{args: "HUB ship --root ONE --task t --lease -1s", code: rw.CodeUsage, want: `--lease is too short`},
+		{args: "HUB resume t --into TWO --lease 10ms", code: rw.CodeUsage, want: `--lease is too short`},
 		{args: "HUB resume t --root TWO --into TWO", code: rw.CodeNotFound, want: `"error":"hub_not_found"`},
 		{args: "HUB ship --root ONE", want: `"rows":1`},
 		{args: "HUB ship --root ONE --task t", want: `"uploaded":1`},
