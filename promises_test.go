@@ -333,6 +333,13 @@ func TestStrangers(t *testing.T) {
 	expect(t, errors.Is(err, rw.ErrChangedDuringWrite) && rw.AsError("", err).Effect == rw.EffectNone, "guarded overwrite: %v", err)
 	fileIs(t, dir, "a.txt", "stranger again!")
 
+	// An edit is one of the version whose hash was taken.
+	disarm = at(rw.StageCompose, func() { os.WriteFile(name("a.txt"), []byte("stranger, half way"), 0o644) })
+	_, err = s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "stranger", New: "ours"}}})
+	disarm()
+	expect(t, errors.Is(err, rw.ErrChangedDuringWrite) && rw.AsError("", err).Effect == rw.EffectNone, "edit: %v", err)
+	fileIs(t, dir, "a.txt", "stranger, half way")
+
 	disarm = at(rw.StagePublish, func() { os.Remove(name("a.txt")) })
 	_, err = s.SafeWrite(background, put("a.txt", "ours four", rw.ModeOverwrite))
 	disarm()

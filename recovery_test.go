@@ -21,6 +21,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
@@ -782,6 +783,30 @@ func TestDurableRepliesAboutOthers(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestScanKeepsWhatOthersHaveNotFlushed: a version that a process at the level off has put
+// into history is durable before the row of a scan that needs it.
+func TestScanKeepsWhatOthersHaveNotFlushed(t *testing.T) {
+	for seed := range uint64(4) {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
+		write(t, s, "first.txt", "makes the slots", rw.ModeCreate)
+		must(s.Scan(background, around.ScanRequest{}))(t)
+		o := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: "0002"}))(t)
+		write(t, o, "b.txt", longText, rw.ModeCreate)
+		write(t, o, "b.txt", otherText, rw.ModeOverwrite)
+		noErr(t, o.Close(background))
+		fs.WriteFile("a.txt", []byte(longText), 0o644)
+		must(s.Scan(background, around.ScanRequest{}))(t)
+		fs.Remove("a.txt")
+		gone := must(s.Scan(background, around.ScanRequest{}))(t)
+		disk := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2])
+		s = must(rw.OpenSim(disk, nil, rw.Sim{Nonce: "0003"}))(t)
+		must(s.Undo(background, rw.UndoRequest{Group: gone.Group}))(t)
+		got, _ := disk.ReadFile("a.txt")
+		mustEqual(t, string(got), longText, "seed ", seed)
 	}
 }
 

@@ -236,15 +236,11 @@ func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, er
 	}
 	defer done()
 	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
-		f, err := sub.Open(sha, fsx.Read, 0)
-		if err != nil {
-			return nil, err
+		d, err := s.Again(sha)
+		if err == nil {
+			d.done()
 		}
-		if err = f.Chmod(0o600); err != nil { // a new ctime: a sweep that was stopped leaves it
-			f.Close()
-			return nil, err
-		}
-		return &Draft{File: f, of: s, sha: sha, had: true}, nil
+		return d, err
 	}
 	d, err := s.Draft(sha)
 	if err != nil {
@@ -262,6 +258,28 @@ func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, er
 	}
 	d.done()
 	return d, nil
+}
+
+// Again opens the object sha, to keep it once more: a sweep that has chosen it leaves it. It
+// is durable, whoever made it, after Sync of its File and SyncDir.
+//
+//	openat(aa, sha)  fchmod
+func (s *Store) Again(sha string) (*Draft, error) {
+	sub, done, err := s.sub(sha, false)
+	if err != nil {
+		return nil, err
+	}
+	f, err := sub.Open(sha, fsx.Read, 0)
+	if err == nil {
+		if err = f.Chmod(0o600); err != nil { // a new ctime
+			f.Close()
+		}
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return &Draft{File: f, of: s, sub: sub, done: done, sha: sha, had: true}, nil
 }
 
 // Draft is an object that is being made, under a temporary name until Place.
@@ -347,6 +365,9 @@ func (d *Draft) Fill(r io.Reader) error {
 func (d *Draft) Place() error {
 	defer d.done()
 	err := d.File.Close()
+	if d.had {
+		return err
+	}
 	if err == nil {
 		err = d.sub.Rename(d.tmp, d.sub, d.sha)
 	}
@@ -360,7 +381,9 @@ func (d *Draft) Place() error {
 func (d *Draft) Discard() {
 	defer d.done()
 	d.File.Close()
-	d.sub.Remove(d.tmp)
+	if !d.had {
+		d.sub.Remove(d.tmp)
+	}
 }
 
 // Remove removes an object that Copy has made, unless it was there before.

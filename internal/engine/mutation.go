@@ -551,7 +551,7 @@ func (m *Mutation) reviseContent(ctx context.Context, limit int64) error {
 		}
 		before = make([]byte, m.Prev.Stat.Size)
 		_, err := io.ReadFull(NewStoppable(ctx, m.Prev.Reader()), before)
-		if err == io.EOF || err == io.ErrUnexpectedEOF { // another program has cut the file since
+		if err == io.EOF || err == io.ErrUnexpectedEOF || err == nil && HashOf(before) != m.Prev.SHA { // another program has written to it since
 			return fault.New(fault.ChangedDuringWrite)
 		}
 		if err != nil {

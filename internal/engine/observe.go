@@ -31,12 +31,18 @@ type Bytes struct {
 // that another work tree of the repository has becomes a second name of that
 // object.
 func (s *Engine) Keep(batch []Bytes) error {
+	done, err := s.shareHistory() // a sweep removes nothing that is found here
+	if err != nil {
+		return err
+	}
+	defer done()
 	var drafts []*blob.Draft
 	grown := int64(0)
 	near := s.siblings()
 	defer closeAll(near)
 	for _, b := range batch {
-		if s.History.Has(b.SHA) {
+		if d, err := s.History.Again(b.SHA); err == nil { // it may not be on stable storage yet
+			drafts = append(drafts, d)
 			continue
 		}
 		if d := s.shared(near, b.SHA); d != nil {
@@ -150,13 +156,7 @@ func (s *Engine) ShareHistory(ctx context.Context, dryRun bool) (n int, err erro
 }
 
 // placeKept gives objects their names.
-func (s *Engine) placeKept(drafts []*blob.Draft, grown int64) error {
-	done, err := s.shareHistory()
-	if err != nil {
-		discard(drafts)
-		return err
-	}
-	defer done()
+func (s *Engine) placeKept(drafts []*blob.Draft, grown int64) (err error) {
 	for _, d := range drafts {
 		if perr := d.Place(); IsAbsent(perr) {
 			err = fault.New(fault.IOBusy).Because(perr).Hintf("the operator erases a secret, and what was being kept went with it; try again")
