@@ -202,7 +202,7 @@ func (c *commit) Failed(cause error) error {
 	if e.Stage == "" {
 		e.Stage = c.StageNow
 	}
-	if e.Path == "" && len(c.Muts) == 1 && !(c.Muts[0].Private && c.Req.Tx != "") {
+	if e.Path == "" && len(c.Muts) == 1 && !(c.Muts[0].Private && strings.HasPrefix(c.Req.Op, "tx_")) {
 		e.Path = c.Muts[0].Path // that of a staged transaction is no path that a caller knows
 	}
 	if c.Rec != nil {

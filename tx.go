@@ -380,7 +380,7 @@ func (s *Store) newTxCommit(ctx context.Context, req request, id string) *commit
 	c := s.newCommit(ctx, req)
 	c.check(checkLabels("", id, ""))
 	if id == "" {
-		c.check(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("give the identifier that Store.TxBegin returned"))
+		c.check(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("give the identifier of a transaction that was begun"))
 	}
 	c.ExtraLocks = []string{staged.Lock(id)}
 	return c

@@ -49,8 +49,8 @@ func TestLinearTargetsAreRun(t *testing.T) {
 	if err != nil {
 		t.Skip("the tree is not there")
 	}
-	_, list, _ := strings.Cut(string(script), "\n{\n")
-	list, _, ok := strings.Cut(list, "\n} | xargs")
+	_, list, _ := strings.Cut(string(script), "\n\t{\n")
+	list, _, ok := strings.Cut(list, "\n\t} | xargs")
 	if !ok {
 		t.Fatal(".ci/run has no list of targets")
 	}
