@@ -1168,6 +1168,34 @@ func TestReadingGoesOnWithoutState(t *testing.T) {
 	check(t, next, true)
 }
 
+// TestAPoisonedStoreIsRead: after a flush that failed nothing is written, and everything
+// can be read: also the versions of a commit that is not settled.
+func TestAPoisonedStoreIsRead(t *testing.T) {
+	for _, level := range allLevels[:2] {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Manual: true}))(t)
+		write(t, s, "a.txt", "one\n", rw.ModeCreate)
+		one := write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
+		fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+			if op.Kind == "syncdir" {
+				f.Err = syscall.EIO
+			}
+			return f
+		})
+		err := errorOf(s.SafeWrite(background, put("b/c.txt", "three\n", rw.ModeCreate)))
+		isErr(t, err, rw.ErrIO)
+		fails(s.SafeWrite(background, put("a.txt", "four\n", rw.ModeOverwrite)))(t, rw.ErrStorePoisoned)
+		h := must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
+		for _, v := range h.Versions {
+			expect(t, v.Available, "%s: %+v", level, v)
+		}
+		must(s.Read(background, rw.ReadRequest{Path: "a.txt", Version: one.Receipt.JournalSeq - 1}))(t)
+		must(s.Diff(background, rw.DiffRequest{Path: "a.txt"}))(t)
+		must(s.Blame(background, around.BlameRequest{Path: "a.txt"}))(t)
+		must(s.Changes(background, around.ChangesRequest{}))(t)
+	}
+}
+
 // TestAStateThatComesBackIsNotTrusted: writes made in the meantime under another state
 // directory are unknown to this one, so the store stays closed until it is opened
 // again.

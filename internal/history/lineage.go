@@ -60,7 +60,9 @@ func (s *Layer) Lineage(path string) (*Lineage, error) {
 	if s.Log == nil {
 		return l, nil
 	}
-	if err := s.Drain(); err != nil { // what is settled later goes into history only then
+	// What is settled later goes into history only then. After a failed flush it stays
+	// where it can be read.
+	if err := s.Drain(); err != nil && !s.Poisoned.Load() && !s.Log.Poisoned() {
 		return nil, err
 	}
 	if err := s.Log.CatchUp(); err != nil && !s.Opts.ReadOnly {
