@@ -189,7 +189,10 @@ func (s *Store) openDirs(dir string) error {
 		return err
 	}
 	s.engine.StatePlace = at
-	return s.engine.OpenState(parent, filepath.Base(at), false)
+	if err = s.engine.OpenState(parent, filepath.Base(at), false); err == nil && !s.opts.ReadOnly {
+		err = place.Writable(at)
+	}
+	return s.unwritable(at, err)
 }
 
 // RecoveryReport says what [Open] found and did.

@@ -235,11 +235,13 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 			os.Chmod(dir, 0o755)
 		}
 	}
-	cmd := exec.Command(bin, "write", "b.txt", "--from", filepath.Join(filepath.Dir(a.dir), "in"))
-	cmd.Dir = a.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4711, Gid: 4711}}
-	out, err := cmd.CombinedOutput()
-	expect(t, err != nil && strings.Contains(string(out), "state_not_writable") && !strings.Contains(string(out), store), "%v %s", err, out)
+	for _, named := range [][]string{nil, {"--state-dir", store}} {
+		cmd := exec.Command(bin, append(named, "write", "b.txt", "--from", filepath.Join(filepath.Dir(a.dir), "in"))...)
+		cmd.Dir = a.dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4711, Gid: 4711}}
+		out, err := cmd.CombinedOutput()
+		expect(t, err != nil && strings.Contains(string(out), "state_not_writable") && !strings.Contains(string(out), store), "%v: %v %s", named, err, out)
+	}
 	expect(t, len(stores(state)) == 0, "a second store was made")
 	_, err = os.Lstat(filepath.Join(a.dir, ".resilient_write"))
 	expect(t, err != nil, "a second store was made in the tree")
