@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -216,6 +218,47 @@ func TestPythonRowsThatCannotBe(t *testing.T) {
 	equal(t, rows[len(rows)-1].Path, "fine.md")
 	must(s.Analytics(background, analytics.Request{}))(t)
 	pythonSound(t, s)
+}
+
+// TestPythonImportSweep: the process dies, or the power fails, at any operation of the first
+// open. The next one has each row once, in order, with the versions that they make.
+func TestPythonImportSweep(t *testing.T) {
+	rows := func(s *rw.Store) (list []string) {
+		for _, e := range tailOf(t, s) {
+			list = append(list, fmt.Sprint(e.JournalID, " ", e.Path, " ", e.Rev))
+		}
+		return list
+	}
+	var want []string
+	for n := 0; ; n++ {
+		fs := simfs.New()
+		for from, to := range map[string]string{"workspace": "", "state": rw.StateDirName} {
+			for e := range testbed.Entries(t, filepath.Join(pythonFixture, from)) {
+				if !e.Info.IsDir() {
+					fs.WriteFile(path.Join(to, e.Path), []byte(e.Text), 0o600)
+				}
+			}
+		}
+		fs.StopAt(n)
+		_, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"})
+		fs.StopAt(-1)
+		for seed, loss := range []simfs.Loss{simfs.None, simfs.All, simfs.Some, simfs.Older, simfs.Some} {
+			disk := fs.Crash(uint64(seed), loss)
+			for _, nonce := range []string{"0002", "0003"} {
+				s := must(rw.OpenSim(disk, nil, rw.Sim{Nonce: nonce}))(t, "operation ", n)
+				if want == nil {
+					want = rows(s)
+				}
+				mustEqual(t, cmp.Diff(want, rows(s)), "", "operation ", n, ", seed ", seed)
+				pythonSound(t, s)
+				noErr(t, s.Close(background))
+			}
+		}
+		if err == nil {
+			break
+		}
+	}
+	length(t, want, pythonRows, "rows")
 }
 
 // TestPythonWorkspaceReadOnly: a store that may write nothing leaves every file

@@ -37,9 +37,10 @@ const (
 	legacyMaxLine = 1 << 20 // bytes
 )
 
-// importLegacy imports the lines that are not in our journal yet. Each row
-// records the bytes it came from, so an interrupted import continues where it
-// stopped.
+// importLegacy imports the lines that are not in our journal yet. Each row records the
+// bytes it came from, so an interrupted import continues where it stopped. A power
+// failure may have taken rows of its last batch while later ones survived: those are rolled
+// back, so that all of them are imported again, in order.
 func (s *Engine) importLegacy(ctx context.Context) error {
 	f, err := s.Disk.State.Open(LegacyName, fsx.Read, 0)
 	if IsAbsent(err) {
@@ -52,6 +53,11 @@ func (s *Engine) importLegacy(ctx context.Context) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err
+	}
+	if after := s.Rows.importedAhead(); len(after) > 0 {
+		if err := s.dropLegacy(ctx, after); err != nil {
+			return err
+		}
 	}
 	from := s.Rows.importedTo()
 	if from >= st.Size {
@@ -75,6 +81,38 @@ func (s *Engine) importLegacy(ctx context.Context) error {
 		}
 	}
 	return in.end()
+}
+
+// dropLegacy rolls imported rows back, the newest first.
+func (s *Engine) dropLegacy(ctx context.Context, rows map[uint64]bool) error {
+	last := map[string]LastVersion{} // of each path, without these
+	var list []*journal.Record
+	err := s.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+		if rows[rec.Seq] {
+			list = append(list, rec)
+			return nil
+		}
+		for i := range rec.Muts {
+			m := &rec.Muts[i]
+			if rec.Kind == journal.KindAbort {
+				last[m.Identity()] = LastVersion{m.PrevSeq, m.Rev, m.SHA256}
+			} else if m.Rev > 0 {
+				last[m.Identity()] = LastVersion{rec.Seq, m.Rev, m.SHA256}
+			}
+		}
+		return nil
+	})
+	for i := len(list) - 1; i >= 0 && err == nil; i-- {
+		m := list[i].Muts[0]
+		was := last[m.Path]
+		row := s.RowAbout(journal.KindAbort, list[i], "import_cut_off")
+		row.Muts = []journal.Mutation{{Op: m.Op, Path: m.Path, SHA256: was.sha, Rev: was.Rev, PrevSeq: was.Seq, ImportID: m.ImportID}}
+		err = s.WriteRow(ctx, row)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Log.Sync()
 }
 
 // legacyImport is an import in progress.
@@ -112,9 +150,6 @@ func (in *legacyImport) line(text string) error {
 		return nil
 	}
 	in.rowFrom = in.at
-	if in.s.Rows.hasImport(id) {
-		return nil
-	}
 	in.rows++
 	in.batch = append(in.batch, rec)
 	if len(in.batch) < legacyBatch {

@@ -27,7 +27,7 @@ type RowIndex struct {
 	over     []overNote        // notes about them
 	settled  map[string]uint64 // what each writer has said last of what is settled
 	imported int64             // bytes of the legacy journal that are taken over
-	ahead    map[int64]int64   // imported lines after a gap: start to end
+	ahead    map[int64]line    // imported lines after a gap, by their start
 	own      string            // this writer
 	off      uint64            // newest commit that was made at the level off
 	since    int               // rows folded since the last snapshot
@@ -78,7 +78,7 @@ func OpenRows(dir fsx.Dir) (*RowIndex, error) {
 }
 
 func (r *RowIndex) clear() {
-	r.open, r.ahead, r.settled = map[uint64]string{}, map[int64]int64{}, map[string]uint64{}
+	r.open, r.ahead, r.settled = map[uint64]string{}, map[int64]line{}, map[string]uint64{}
 	r.from, r.imported, r.since, r.off, r.over = nil, 0, 0, 0, nil
 }
 
@@ -102,7 +102,7 @@ func (r *RowIndex) Fold(rec *journal.Record, _ journal.Pos) {
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
 		if m.ImportID != "" {
-			r.foldImport(m.ImportID)
+			r.foldImport(m.ImportID, rec)
 		}
 		switch rec.Kind {
 		case journal.KindCommit, journal.KindObserved:
@@ -171,23 +171,33 @@ func (r *RowIndex) isOver(seq uint64, path string) bool {
 	return slices.Contains(r.over, overNote{seq, path})
 }
 
+// line is a line of the legacy journal.
+type line struct {
+	end int64
+	seq uint64 // its row
+}
+
 // foldImport notes which bytes of the legacy journal a row came from. Rows
 // after a gap, which a torn batch leaves, are remembered one by one.
-func (r *RowIndex) foldImport(id string) {
+func (r *RowIndex) foldImport(id string, rec *journal.Record) {
 	from, to, ok := strings.Cut(id, "-")
 	start, err1 := strconv.ParseInt(from, 10, 64)
 	end, err2 := strconv.ParseInt(to, 10, 64)
 	if !ok || err1 != nil || err2 != nil {
 		return
 	}
-	r.ahead[start] = end
+	if rec.Kind == journal.KindAbort {
+		delete(r.ahead, start)
+		return
+	}
+	r.ahead[start] = line{end, rec.Seq}
 	for {
-		end, ok := r.ahead[r.imported]
-		if !ok || end <= r.imported {
+		next, ok := r.ahead[r.imported]
+		if !ok || next.end <= r.imported {
 			return
 		}
 		delete(r.ahead, r.imported)
-		r.imported = end
+		r.imported = next.end
 	}
 }
 
@@ -198,17 +208,15 @@ func (r *RowIndex) importedTo() int64 {
 	return r.imported
 }
 
-// hasImport reports whether the row from those bytes is there already.
-func (r *RowIndex) hasImport(id string) bool {
-	from, _, _ := strings.Cut(id, "-")
-	start, err := strconv.ParseInt(from, 10, 64)
-	if err != nil {
-		return false
-	}
+// importedAhead returns the rows of lines after a gap.
+func (r *RowIndex) importedAhead() map[uint64]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.ahead[start]
-	return ok
+	rows := map[uint64]bool{}
+	for _, of := range r.ahead {
+		rows[of.seq] = true
+	}
+	return rows
 }
 
 func unixSeconds(ts string) uint32 {
