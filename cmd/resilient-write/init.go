@@ -551,6 +551,11 @@ func (a *app) carryOut(s *setup) error {
 	return nil
 }
 
+// belowAny reports whether a directory is inside one of others, and is none of them.
+func belowAny(dir string, others ...string) bool {
+	return !slices.Contains(others, dir) && slices.ContainsFunc(others, func(o string) bool { return relpath.Contains(o, dir) })
+}
+
 // write replaces the file in one step, unless another program changed it since
 // it was read.
 func (f *edited) write(p clients.Place) error {
@@ -575,7 +580,13 @@ func (f *edited) write(p clients.Place) error {
 		perm |= perm >> 2 & 0o111
 	}
 	if f.after == "" {
-		return os.Remove(f.path)
+		err := os.Remove(f.path)
+		for dir := filepath.Dir(f.path); err == nil && belowAny(dir, p.Project, p.Home); dir = filepath.Dir(dir) {
+			if os.Remove(dir) != nil { // it holds something else
+				break
+			}
+		}
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), dirPerm); err != nil {
 		return err

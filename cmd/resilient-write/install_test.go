@@ -616,6 +616,14 @@ func TestInit(t *testing.T) {
 	_, code = d.run("init", "--remove", "--all")
 	expect(t, code == 0, "removed: %d", code)
 	equal(t, cmp.Diff(before, d.tree()), "", "removed")
+	for _, top := range []string{d.project, d.home} {
+		filepath.WalkDir(top, func(p string, e fs.DirEntry, err error) error {
+			if list, _ := os.ReadDir(p); err == nil && e.IsDir() && p != top && len(list) == 0 {
+				t.Errorf("an empty directory is left: %s", p)
+			}
+			return err
+		})
+	}
 	info, err = os.Lstat(d.path("~/.qwen/settings.json"))
 	expect(t, err == nil && info.Mode()&fs.ModeSymlink != 0, "the link is gone: %v %v", info, err)
 }
