@@ -481,6 +481,8 @@ func TestEveryMethodRefuses(t *testing.T) {
 		"SnapshotRestore": {rw.SnapshotRestoreRequest{ID: snap.ID}},
 		"SnapshotTree":    {snap.ID},
 		"Tx":              {rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "a.txt"}}}},
+		"TxCommit":        {rw.TxCommitRequest{TxID: "tx_none"}},
+		"TxRollback":      {rw.TxRollbackRequest{TxID: "tx_none"}},
 		"TxStage":         {rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "delete", Path: "a.txt"}}},
 	}
 	before := snapshot(t, dir)
