@@ -236,11 +236,11 @@ func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, er
 	}
 	defer done()
 	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
-		d, err := s.Again(sha)
-		if err == nil {
-			d.done()
+		f, err := again(sub, sha)
+		if err != nil {
+			return nil, err
 		}
-		return d, err
+		return &Draft{File: f, of: s, sha: sha, had: true}, nil
 	}
 	d, err := s.Draft(sha)
 	if err != nil {
@@ -269,17 +269,24 @@ func (s *Store) Again(sha string) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := sub.Open(sha, fsx.Read, 0)
-	if err == nil {
-		if err = f.Chmod(0o600); err != nil { // a new ctime
-			f.Close()
-		}
-	}
+	f, err := again(sub, sha)
 	if err != nil {
 		done()
 		return nil, err
 	}
 	return &Draft{File: f, of: s, sub: sub, done: done, sha: sha, had: true}, nil
+}
+
+func again(sub fsx.Dir, sha string) (fsx.File, error) {
+	f, err := sub.Open(sha, fsx.Read, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err = f.Chmod(0o600); err != nil { // a new ctime
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // Draft is an object that is being made, under a temporary name until Place.

@@ -191,7 +191,7 @@ func (r *repository) names(key string) bool {
 // by which git recognizes a repository.
 const maxShaped = 1024
 
-// shapedBy lists the directories whose shape the commit may change: those in
+// shaped lists the directories whose shape the commit may change: those in
 // which it changes an entry by which git recognizes a repository.
 func (c *Check) shaped() []string {
 	var dirs []string

@@ -39,7 +39,7 @@ func (s *Spelling) apply(root fsx.Dir, dirs []fsx.Dir, names []string, n int) {
 	parent := root
 	for i := range n {
 		if s.foldsIn(parent, names[i]) {
-			names[i] = listed(parent, names[i])
+			names[i] = Listed(parent, names[i])
 		}
 		if i < len(dirs) {
 			parent = dirs[i]
@@ -86,9 +86,9 @@ func Folds(dir string) bool {
 	return err == nil && os.SameFile(is, found)
 }
 
-// listed returns what a directory calls the entry that name finds, and name where that
+// Listed returns what a directory calls the entry that name finds, and name where that
 // cannot be seen.
-func listed(dir fsx.Dir, name string) string {
+func Listed(dir fsx.Dir, name string) string {
 	names, err := dir.Names()
 	if err != nil || slices.Contains(names, name) {
 		return name

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // Limits of what a group records of the calls during which it was made.
@@ -235,9 +236,10 @@ func listed(root fsx.Dir, path string) bool {
 		if err != nil {
 			return true
 		}
-		names, err := dir.Names()
+		name := path[strings.LastIndexByte(path, '/')+1:]
+		actual := relpath.Listed(dir, name)
 		done()
-		if err == nil && !slices.Contains(names, path[strings.LastIndexByte(path, '/')+1:]) {
+		if actual != name {
 			return false
 		}
 	}
