@@ -2,15 +2,12 @@ package mcpserver
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
 	"sync"
 	"time"
 
@@ -104,8 +101,8 @@ type asked struct {
 // resume takes the answers that came with a call. They count only with the
 // ticket that we gave out with these questions.
 func (d *dialog) resume(came mcp.MultiRoundTripParams) {
-	t, ok := tickets.parse(came.RequestState)
-	if !ok {
+	t := tickets.find(came.RequestState)
+	if t == nil {
 		return
 	}
 	d.ticket = t
@@ -227,17 +224,13 @@ func read(res *mcp.ElicitationResult) (hook.Answer, error) {
 }
 
 // When the client puts the questions to the user, it holds them between the two calls.
-// Their request state is a ticket: it proves that this server asked exactly these
-// questions recently, and can be used once. An answer without a ticket, or with that of
-// another question, is ignored, and the user is asked again. The ticket contains no
-// decision and no secret.
+// Their request state names a ticket: this server asked exactly these questions
+// recently, and takes one set of answers to them. An answer without a ticket, or with
+// that of another question, is ignored, and the user is asked again.
 
 const (
-	ticketAge   = time.Hour
-	ticketSpent = 4096 // used tickets that are remembered
-	ticketForm  = "rw1."
-	nonceBytes  = 16
-	maxTicket   = 16 << 10 // bytes of a request state that are read
+	ticketAge  = time.Hour
+	maxTickets = 4096 // that wait for answers
 )
 
 // subject identifies the content of a question: the call with all its arguments, the
@@ -263,101 +256,57 @@ func subjectOf(op hook.Call, text string) subject {
 	return sha256.Sum256(data)
 }
 
-// ticket is a request state.
+// ticket is what a client was asked under one request state.
 type ticket struct {
-	nonce   [nonceBytes]byte
-	expires int64 // seconds since 1970
+	state   string
+	expires time.Time
 	asked   []subject
-	reign   int // of the key that signed it
 }
 
 // office issues and redeems tickets.
 type office struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	key   []byte // of this process; nil until it is needed
-	reign int    // which key of the process it is
-	spent map[[nonceBytes]byte]int64
+	mu   sync.Mutex
+	open map[string]*ticket // by request state
 }
 
 // tickets is one for the process: a host may make a server for each
 // connection, and the second call may come over another one.
 var tickets = &office{now: time.Now}
 
-// sign returns the proof of data. The caller holds the lock.
-func (o *office) sign(data []byte) []byte {
-	if o.key == nil {
-		o.key = make([]byte, 32)
-		rand.Read(o.key)
-	}
-	mac := hmac.New(sha256.New, o.key)
-	mac.Write(data)
-	return mac.Sum(nil)
-}
-
 // issue makes the request state for some questions.
 func (o *office) issue(about []subject) string {
-	data := make([]byte, nonceBytes, nonceBytes+8+len(about)*sha256.Size)
-	rand.Read(data)
-	data = binary.BigEndian.AppendUint64(data, uint64(o.now().Add(ticketAge).Unix()))
-	for _, s := range about {
-		data = append(data, s[:]...)
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return ticketForm + base64.RawURLEncoding.EncodeToString(append(data, o.sign(data)...))
+	now := o.now()
+	if len(o.open) >= maxTickets {
+		maps.DeleteFunc(o.open, func(_ string, t *ticket) bool { return !now.Before(t.expires) })
+	}
+	if o.open == nil || len(o.open) >= maxTickets {
+		o.open = map[string]*ticket{} // the pending questions are asked again
+	}
+	t := &ticket{state: rand.Text(), expires: now.Add(ticketAge), asked: about}
+	o.open[t.state] = t
+	return t.state
 }
 
-// parse reads a request state. It is false for one that is not ours or too
-// old.
-func (o *office) parse(state string) (*ticket, bool) {
-	text, ok := strings.CutPrefix(state, ticketForm)
-	if !ok || len(text) > maxTicket {
-		return nil, false
-	}
-	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(data) < nonceBytes+8+sha256.Size || (len(data)-nonceBytes-8)%sha256.Size != 0 {
-		return nil, false
-	}
-	data, mac := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
+// find returns the ticket of a request state, nil if it is not ours, too old, or was
+// used.
+func (o *office) find(state string) *ticket {
 	o.mu.Lock()
-	proof, reign := o.sign(data), o.reign
-	o.mu.Unlock()
-	if !hmac.Equal(mac, proof) {
-		return nil, false
+	defer o.mu.Unlock()
+	if t := o.open[state]; t != nil && o.now().Before(t.expires) {
+		return t
 	}
-	t := &ticket{nonce: [nonceBytes]byte(data), expires: int64(binary.BigEndian.Uint64(data[nonceBytes:])), reign: reign}
-	for rest := data[nonceBytes+8:]; len(rest) > 0; rest = rest[sha256.Size:] {
-		t.asked = append(t.asked, subject(rest))
-	}
-	return t, o.now().Unix() < t.expires
+	return nil
 }
 
 // redeem uses a ticket up. It is false for one that was used before.
 func (o *office) redeem(t *ticket) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, used := o.spent[t.nonce]; used || t.reign != o.reign {
-		return false
-	}
-	now := o.now().Unix()
-	if len(o.spent) >= ticketSpent {
-		for nonce, expires := range o.spent {
-			if expires <= now {
-				delete(o.spent, nonce)
-			}
-		}
-	}
-	if len(o.spent) >= ticketSpent {
-		// A ticket that cannot be remembered must not be valid: with another key,
-		// pending questions are asked again.
-		o.key, o.spent = nil, nil
-		o.reign++
-	}
-	if o.spent == nil {
-		o.spent = map[[nonceBytes]byte]int64{}
-	}
-	o.spent[t.nonce] = t.expires
-	return true
+	_, ok := o.open[t.state]
+	delete(o.open, t.state)
+	return ok
 }
