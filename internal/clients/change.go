@@ -59,10 +59,10 @@ func canonical(v any) (out any, err error) {
 // Set applies edits to a text and keeps every other byte. The values of the new text
 // are compared with the requested ones: any other difference is [ErrByHand].
 func Set(format Format, text string, edits []Edit) (string, error) {
-	if short, ok := withLF(text); ok {
-		out, err := Set(format, short, edits)
-		return strings.ReplaceAll(out, "\n", "\r\n"), err
-	}
+	return withLF(text, func(text string) (string, error) { return set(format, text, edits) })
+}
+
+func set(format Format, text string, edits []Edit) (string, error) {
 	want, err := Read(format, text)
 	if err != nil {
 		return "", err
@@ -99,12 +99,14 @@ func Set(format Format, text string, edits []Edit) (string, error) {
 	return out, verify(format, out, want)
 }
 
-// withLF returns the text with LF instead of CRLF. ok is false unless all of its lines
-// end in CRLF.
-func withLF(text string) (short string, ok bool) {
-	n := strings.Count(text, "\r\n")
-	ok = n > 0 && n == strings.Count(text, "\n") && n == strings.Count(text, "\r")
-	return strings.ReplaceAll(text, "\r\n", "\n"), ok
+// withLF edits a text whose lines all end in CRLF as one with LF; the result has CRLF
+// again. Any other text is edited as it is.
+func withLF(text string, edit func(text string) (string, error)) (string, error) {
+	if n := strings.Count(text, "\r\n"); n == 0 || n != strings.Count(text, "\n") || n != strings.Count(text, "\r") {
+		return edit(text)
+	}
+	out, err := edit(strings.ReplaceAll(text, "\r\n", "\n"))
+	return strings.ReplaceAll(out, "\n", "\r\n"), err
 }
 
 // put makes an edit of a decoded text. done reports that it was made before; ok
@@ -141,10 +143,10 @@ func put(doc map[string]any, e Edit, value any) (done, ok bool) {
 
 // Unset removes our entry, or the element of a list.
 func Unset(format Format, text string, e Edit) (string, error) {
-	if short, ok := withLF(text); ok {
-		out, err := Unset(format, short, e)
-		return strings.ReplaceAll(out, "\n", "\r\n"), err
-	}
+	return withLF(text, func(text string) (string, error) { return unset(format, text, e) })
+}
+
+func unset(format Format, text string, e Edit) (string, error) {
 	want, err := Read(format, text)
 	if err != nil {
 		return "", err
@@ -230,42 +232,40 @@ const (
 // SetLines puts our lines into a text: in the place of those that are there, or
 // at the end.
 func SetLines(text, lines string) (string, error) {
-	if short, ok := withLF(text); ok {
-		out, err := SetLines(short, lines)
-		return strings.ReplaceAll(out, "\n", "\r\n"), err
+	return withLF(text, func(text string) (string, error) {
+		from, to, err := ours(text)
+		if err != nil {
+			return "", err
+		}
+		block := begin + lines + end
+		if from >= 0 {
+			return text[:from] + block + text[to:], nil
+		}
+		return paragraph(text) + block, nil
+	})
+}
+
+// paragraph is a text with its last line ended, and a blank line if it has any.
+func paragraph(text string) string {
+	if text == "" {
+		return ""
 	}
-	from, to, err := ours(text)
-	if err != nil {
-		return "", err
-	}
-	block := begin + lines + end
-	if from >= 0 {
-		return text[:from] + block + text[to:], nil
-	}
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	if text != "" {
-		text += "\n"
-	}
-	return text + block, nil
+	return strings.TrimSuffix(text, "\n") + "\n\n"
 }
 
 // UnsetLines removes our lines, and the blank one before them.
 func UnsetLines(text string) (string, error) {
-	if short, ok := withLF(text); ok {
-		out, err := UnsetLines(short)
-		return strings.ReplaceAll(out, "\n", "\r\n"), err
-	}
-	from, to, err := ours(text)
-	if err != nil || from < 0 {
-		return text, err
-	}
-	before := text[:from]
-	if strings.HasSuffix(before, "\n\n") {
-		before = before[:len(before)-1]
-	}
-	return before + text[to:], nil
+	return withLF(text, func(text string) (string, error) {
+		from, to, err := ours(text)
+		if err != nil || from < 0 {
+			return text, err
+		}
+		before := text[:from]
+		if strings.HasSuffix(before, "\n\n") {
+			before = before[:len(before)-1]
+		}
+		return before + text[to:], nil
+	})
 }
 
 // ours is where our lines are; from is -1 when they are not there.

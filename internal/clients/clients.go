@@ -248,16 +248,19 @@ func (p Place) Path(path string) string {
 	return filepath.Join(p.Project, filepath.FromSlash(path))
 }
 
-// Ours returns our entry in the text of a file of the client.
-func (c Client) Ours(text string) (entry map[string]any, ok bool) {
+// servers are the servers in the text of a file of the client.
+func (c Client) servers(text string) (map[string]any, error) {
 	at, err := Read(c.Format, text)
-	if err != nil {
-		return nil, false
-	}
 	for _, key := range c.At {
 		at, _ = at[key].(map[string]any)
 	}
-	entry, ok = at[Server].(map[string]any)
+	return at, err
+}
+
+// Ours returns our entry in the text of a file of the client.
+func (c Client) Ours(text string) (entry map[string]any, ok bool) {
+	all, _ := c.servers(text)
+	entry, ok = all[Server].(map[string]any)
 	return entry, ok
 }
 
@@ -348,15 +351,12 @@ type Entry struct {
 // Entries are the servers in the text of a file of the client that are ours: by
 // their name, or because they start our program.
 func (c Client) Entries(text string) (map[string]Entry, error) {
-	doc, err := Read(c.Format, text)
+	all, err := c.servers(text)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range c.At {
-		doc, _ = doc[key].(map[string]any)
-	}
 	out := map[string]Entry{}
-	for name, v := range doc {
+	for name, v := range all {
 		fields, _ := v.(map[string]any)
 		e := entryOf(fields)
 		own := len(e.Command) > 0 && program(e.Command[0]) == Program

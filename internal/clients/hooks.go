@@ -114,11 +114,9 @@ func hooksOf(root *node) map[string][]any {
 }
 
 // UnsetHooks removes the hooks of this program from a text.
-func UnsetHooks(text string) (string, error) {
-	if short, ok := withLF(text); ok {
-		out, err := UnsetHooks(short)
-		return strings.ReplaceAll(out, "\n", "\r\n"), err
-	}
+func UnsetHooks(text string) (string, error) { return withLF(text, unsetHooks) }
+
+func unsetHooks(text string) (string, error) {
 	for {
 		root, err := readJSON(text)
 		if err != nil || root == nil {

@@ -56,13 +56,7 @@ func setTOML(text string, e Edit) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	from, to := table(lines, name)
 	if from < 0 {
-		if text != "" && !strings.HasSuffix(text, "\n") {
-			text += "\n"
-		}
-		if text != "" {
-			text += "\n"
-		}
-		return fmt.Sprintf("%s[%s]\n%s\n", text, name, pair), nil
+		return fmt.Sprintf("%s[%s]\n%s\n", paragraph(text), name, pair), nil
 	}
 	last := from
 	for i := from + 1; i < to && header(lines[i]) == ""; i++ {
