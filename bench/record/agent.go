@@ -69,14 +69,11 @@ func byWords(text string) step {
 // envelope is the part of a refusal that the guided agent follows.
 type envelope struct {
 	OK      *bool  `json:"ok"`
-	Error   string `json:"error"`
 	Action  string `json:"suggested_action"`
-	Budget  int    `json:"retry_budget"`
 	Context struct {
 		Reason   string `json:"reason"`
 		Code     int    `json:"code"`
 		DraftRef string `json:"draft_ref"`
-		Effect   string `json:"effect"`
 		Next     []struct {
 			Tool string `json:"tool"`
 		} `json:"next_actions"`

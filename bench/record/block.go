@@ -3,13 +3,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 )
 
 // The block is the part that both pages contain, byte for byte: the plot, the
@@ -24,16 +20,14 @@ const (
 	shellEnd   = "<!-- end of the shell commands -->"
 )
 
-// block returns that part with its marks.
+// block returns that part without its marks.
 func (b *results) block() string {
 	parts := []string{
-		blockBegin,
 		b.provenance(),
 		"![The three ways to write, and the figures of the literature](benchmark-record.svg)",
 		strings.TrimSpace(b.summary().markdown()),
 		strings.TrimSpace(readTotals),
 		b.verdict(),
-		blockEnd,
 	}
 	return strings.Join(parts, "\n\n")
 }
@@ -105,53 +99,4 @@ func (b *results) leaks() string {
 		}
 	}
 	return fmt.Sprintf("%d of %d", leaked, of)
-}
-
-// embed replaces the block of a page.
-func embed(page, block string) (string, error) {
-	from, to, ok := blockIn(page)
-	if !ok {
-		return "", errors.New("the page has no place for the benchmark of record: the two marks are missing")
-	}
-	return page[:from] + block + page[to:], nil
-}
-
-// blockIn finds the block of a page, marks included.
-func blockIn(page string) (from, to int, ok bool) {
-	from, to = strings.Index(page, blockBegin), strings.Index(page, blockEnd)
-	return from, to + len(blockEnd), from >= 0 && to > from && strings.Count(page, blockBegin) == 1
-}
-
-// missing returns the cells that a document lacks: each scenario has a section
-// with a row for each arm, and for each agent if the agents differ.
-func missing(page string) []string {
-	var list []string
-	for _, id := range []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10"} {
-		_, section, ok := strings.Cut(page, "\n### "+id+" ")
-		if !ok {
-			list = append(list, id)
-			continue
-		}
-		section, _, _ = strings.Cut(section, "\n## ")
-		section, _, _ = strings.Cut(section, "\n### ")
-		for _, arm := range []string{"naive", "defensive", "resilientwrite"} {
-			for _, who := range []string{"blind", "text", "guided"} {
-				rows := []string{"| " + arm + " | " + who + " |", "| " + arm + " | " + anyAgent + " |"}
-				if !slices.ContainsFunc(rows, func(row string) bool { return strings.Contains(section, "\n"+row) }) {
-					list = append(list, id+" "+arm+" "+who)
-				}
-			}
-		}
-	}
-	return list
-}
-
-// missingShell returns the shell commands that have no row in a document.
-func missingShell(page string) (list []string) {
-	for _, row := range shell.Rows() {
-		if !strings.Contains(page, row) {
-			list = append(list, strings.Trim(row, "\n| "))
-		}
-	}
-	return list
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 var opaque = scenario{
@@ -143,6 +145,10 @@ func (r *ring) suffer(p *proc, tr trouble, n int) (trial, error) {
 	}
 	return r.judge(p, w, s, done, [3]string{path, old, text})
 }
+
+// typed reports whether a refusal is machine-readable: an envelope that
+// conforms to the published schema.
+func typed(text string) bool { return spec.ValidateEnvelope([]byte(text)) == nil }
 
 // suffering is what is observed during one trial.
 type suffering struct {

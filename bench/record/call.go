@@ -33,43 +33,43 @@ const (
 // call is one call of a tool, with the intentions of the agent. An arm converts
 // it to arguments as its tool documents them.
 type call struct {
-	Verb    verb   `json:"verb"`
-	Path    string `json:"path,omitempty"`
-	Text    string `json:"text,omitempty"`
-	Prev    string `json:"prev,omitempty"` // hash that the agent read and replaces
-	Replace bool   `json:"replace,omitempty"`
-	Session string `json:"session,omitempty"` // of pieces, or the transaction
-	Index   int    `json:"index,omitempty"`
-	Total   int    `json:"total,omitempty"`
-	Ref     string `json:"ref,omitempty"` // of a kept draft
-	Key     string `json:"key,omitempty"` // identifies the intended operation, the same in every repetition
+	Verb    verb
+	Path    string
+	Text    string
+	Prev    string // hash that the agent read and replaces
+	Replace bool
+	Session string // of pieces, or the transaction
+	Index   int
+	Total   int
+	Ref     string // of a kept draft
+	Key     string // identifies the intended operation, the same in every repetition
 	// Files and Body are the content of a handoff.
-	Files []file `json:"files,omitempty"`
-	Task  string `json:"task,omitempty"`
+	Files []file
+	Task  string
 	// Raw, when set, is sent as the arguments of a write, whatever they are.
-	Raw string `json:"raw,omitempty"`
+	Raw string
 }
 
 // file is a file as a handoff knows it.
 type file struct {
-	Path string `json:"path"`
-	Hash string `json:"hash,omitempty"`
-	Size int    `json:"size,omitempty"`
+	Path string
+	Hash string
+	Size int
 }
 
 // reply is the reply to a call. Text is what a model would see, byte for byte.
 // The other fields are what any agent takes from a success of that tool.
 type reply struct {
-	OK    bool   `json:"ok"`
-	Text  string `json:"text"`
-	Body  string `json:"body,omitempty"` // content of a read, a redacted text
-	Hash  string `json:"hash,omitempty"` // of the file, if the tool reports it
-	Ref   string `json:"ref,omitempty"`  // the new transaction
-	List  []int  `json:"list,omitempty"` // missing pieces
-	Known bool   `json:"known,omitempty"`
-	Drift []file `json:"drift,omitempty"` // files that differ from the handoff
-	Files []file `json:"files,omitempty"` // files that the handoff names
-	Gone  bool   `json:"gone,omitempty"`  // no reply: the tool died
+	OK    bool
+	Text  string
+	Body  string // content of a read, a redacted text
+	Hash  string // of the file, if the tool reports it
+	Ref   string // the new transaction
+	List  []int  // missing pieces
+	Known bool
+	Drift []file // files that differ from the handoff
+	Files []file // files that the handoff names
+	Gone  bool   // no reply: the tool died
 }
 
 // tool is a tool in the hands of an agent.

@@ -20,7 +20,7 @@ func (b *results) markdown() string {
 	p("")
 	p("## All of it in one table")
 	p("")
-	p("%s", b.block())
+	p("%s\n\n%s\n\n%s", blockBegin, b.block(), blockEnd)
 	p("")
 	p("The other figures of the totals:")
 	p("")

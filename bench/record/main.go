@@ -104,22 +104,12 @@ func program(ctx context.Context, args []string) error {
 // publish writes the page and the plot, and the block of benchmark.md if the
 // directory has that page.
 func (b *results) publish(dir string) error {
-	record := b.markdown()
-	if lacks := append(missing(record), missingShell(record)...); b.whole() && len(lacks) > 0 {
-		return fmt.Errorf("the page would lack %s", strings.Join(lacks, ", "))
-	}
-	overview := filepath.Join(dir, "benchmark.md")
-	page, err := os.ReadFile(overview)
-	if err == nil {
-		var text string
-		if text, err = embed(string(page), b.block()); err == nil {
-			err = os.WriteFile(overview, []byte(text), 0o644)
-		}
-	} else if errors.Is(err, fs.ErrNotExist) {
+	err := page.Replace(filepath.Join(dir, "benchmark.md"), blockBegin, blockEnd, b.block()+"\n")
+	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return errors.Join(err,
-		os.WriteFile(filepath.Join(dir, "benchmark-record.md"), []byte(record), 0o644),
+		os.WriteFile(filepath.Join(dir, "benchmark-record.md"), []byte(b.markdown()), 0o644),
 		os.WriteFile(filepath.Join(dir, "benchmark-record.svg"), []byte(b.plot()), 0o644),
 	)
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/minimal"
 )
 
 // plain is the tool that most agents have: it writes, appends and reads, and
@@ -65,39 +67,7 @@ func defensiveTool(dir string) *plain {
 	}
 }
 
-func renameOver(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return err
-	}
-	return flushDir(filepath.Dir(path))
-}
-
-// flushDir makes the names in a directory durable.
-func flushDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func renameOver(path string, data []byte) error { return minimal.ReplaceWithMode(path, data, 0o644) }
 
 func (p *plain) Has(v verb) bool { return v == write || v == appendTo || v == read }
 

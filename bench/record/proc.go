@@ -3,9 +3,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -21,16 +20,16 @@ import (
 type proc struct {
 	arm, dir, level string
 
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	enc    *json.Encoder
-	sock   int
-	w      *watcher
-	dead   bool
-	drop   bool  // the process is killed before the next reply is seen
-	doomed bool  // it may die at any moment
-	err    error // it died unexpectedly
+	cmd     *exec.Cmd
+	in      io.Closer
+	orders  *gob.Encoder
+	replies *gob.Decoder
+	sock    int
+	w       *watcher
+	dead    bool
+	drop    bool  // the process is killed before the next reply is seen
+	doomed  bool  // it may die at any moment
+	err     error // it died unexpectedly
 }
 
 // patience is the time limit of a call.
@@ -70,8 +69,8 @@ func (p *proc) start() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	p.cmd, p.in, p.out, p.sock, p.dead, p.doomed, p.w = cmd, in, bufio.NewReaderSize(out, 1<<16), pair[0], false, false, nil
-	p.enc = json.NewEncoder(in)
+	p.cmd, p.in, p.orders, p.replies = cmd, in, gob.NewEncoder(in), gob.NewDecoder(out)
+	p.sock, p.dead, p.doomed, p.w = pair[0], false, false, nil
 	var ready string
 	if err := p.receive(&ready); err != nil {
 		p.kill()
@@ -84,11 +83,7 @@ func (p *proc) start() error {
 func (p *proc) receive(into any) error {
 	timer := time.AfterFunc(patience, func() { p.cmd.Process.Kill() })
 	defer timer.Stop()
-	line, err := p.out.ReadBytes('\n')
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(line, into)
+	return p.replies.Decode(into)
 }
 
 // ask sends an order and reads its result.
@@ -96,12 +91,7 @@ func (p *proc) ask(o order, into any) error {
 	if p.dead {
 		return errors.New("the process is dead")
 	}
-	text := o.Call.Text
-	o.Call.Text, o.Size = "", len(text)
-	if err := p.enc.Encode(o); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(p.in, text); err != nil {
+	if err := p.orders.Encode(o); err != nil {
 		return err
 	}
 	return p.receive(into)

@@ -39,13 +39,11 @@ func (r *resilient) Has(verb) bool { return true }
 
 // answer is what an agent uses of a success.
 type answer struct {
-	OK       bool     `json:"ok"`
 	Content  string   `json:"content"`
 	SHA256   string   `json:"sha256"`
 	TxID     string   `json:"tx_id"`
 	Missing  []int    `json:"missing"`
 	Exists   bool     `json:"exists"`
-	Next     int      `json:"next_index"`
 	Happened bool     `json:"happened"`
 	Open     []string `json:"open_transactions"`
 	Drafts   []struct {

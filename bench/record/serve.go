@@ -3,9 +3,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +21,7 @@ import (
 )
 
 // A tool that is to be killed runs in a separate process: this program again,
-// with jobEnv set. It reads orders from stdin and writes the results to stdout,
-// one line of JSON each.
+// with jobEnv set. It reads orders from stdin and writes the results to stdout.
 const (
 	jobEnv   = "RECORD_JOB" // serve or count
 	armEnv   = "RECORD_ARM"
@@ -34,18 +32,15 @@ const (
 
 // order is what the benchmark asks of a process.
 type order struct {
-	Do   string `json:"do"` // call, watch, inspect
-	Call call   `json:"call"`
-	Size int    `json:"size"` // of the text of the call, which follows unencoded
+	Do   string // call, watch, inspect
+	Call call
 }
 
 // findings are the results of an inspection of a store.
 type findings struct {
-	Clean    bool     `json:"clean"`
-	Problems []string `json:"problems"`
-	Staged   int      `json:"staged"`
-	Finished int      `json:"finished"`
-	Aborted  int      `json:"aborted"`
+	Clean    bool
+	Problems []string
+	Staged   int
 }
 
 // job runs this process as a child, if it is one.
@@ -65,12 +60,13 @@ func job() (ran bool, err error) {
 }
 
 func serve(t tool, in io.Reader, out io.Writer) error {
-	orders, answers := bufio.NewReaderSize(in, 1<<16), json.NewEncoder(out)
+	orders, answers := gob.NewDecoder(in), gob.NewEncoder(out)
 	if err := answers.Encode("ready"); err != nil {
 		return err
 	}
 	for {
-		o, err := nextOrder(orders)
+		var o order
+		err := orders.Decode(&o)
 		if errors.Is(err, io.EOF) {
 			return closeTool(t)
 		}
@@ -93,20 +89,6 @@ func serve(t tool, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-}
-
-func nextOrder(in *bufio.Reader) (o order, err error) {
-	line, err := in.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &o)
-	}
-	if err != nil || o.Size == 0 {
-		return o, err
-	}
-	text := make([]byte, o.Size)
-	_, err = io.ReadFull(in, text)
-	o.Call.Text = string(text)
-	return o, err
 }
 
 func closeTool(t tool) error {
@@ -135,8 +117,7 @@ func inspect(t tool) findings {
 	if err != nil {
 		return findings{Problems: []string{err.Error()}}
 	}
-	rep := r.store.Recovery()
-	f := findings{Clean: got.Clean, Staged: got.Counters.Staged, Finished: len(rep.Finished), Aborted: len(rep.Aborted)}
+	f := findings{Clean: got.Clean, Staged: got.Counters.Staged}
 	for _, p := range got.Problems {
 		f.Problems = append(f.Problems, fmt.Sprint(p.Code, " ", p.Path, " ", p.Detail))
 	}

@@ -108,8 +108,10 @@ func TestPut(t *testing.T) {
 	testbed.NoErr(t, os.WriteFile(name, []byte("before\n"+begin+"\nold\n"+end+"\nafter\n"), 0o600))
 	testbed.NoErr(t, page.Replace(name, begin, end, "new"))
 	testbed.Holds(t, name, "before\n"+begin+"\n\nnew\n"+end+"\nafter\n")
-	os.WriteFile(name, []byte("no marks"), 0o600)
-	testbed.Expect(t, page.Replace(name, begin, end, "new") != nil, "written into a page without a place")
+	for _, place := range []string{"no marks", begin, end + begin, begin + begin + end} {
+		os.WriteFile(name, []byte(place), 0o600)
+		testbed.Expect(t, page.Replace(name, begin, end, "new") != nil, "written into %q", place)
+	}
 }
 
 func TestRates(t *testing.T) {

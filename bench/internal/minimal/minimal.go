@@ -9,9 +9,12 @@ import (
 
 // Replace is the minimal correct durable replace: write, fsync, rename, fsync of
 // the directory.
-func Replace(path string, data []byte) error {
+func Replace(path string, data []byte) error { return ReplaceWithMode(path, data, 0) }
+
+// ReplaceWithMode also sets the mode of the file, unless it is 0.
+func ReplaceWithMode(path string, data []byte, mode os.FileMode) error {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".tmp")
+	f, err := os.CreateTemp(dir, ".tmp-*")
 	if err != nil {
 		return err
 	}
@@ -21,10 +24,14 @@ func Replace(path string, data []byte) error {
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+	if err == nil && mode != 0 {
+		err = os.Chmod(f.Name(), mode)
+	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
+		os.Remove(f.Name())
 		return err
 	}
 	d, err := os.Open(dir)

@@ -16,8 +16,8 @@ func Replace(doc, begin, end, text string) error {
 	}
 	before, rest, ok := strings.Cut(string(data), begin)
 	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s has no marks", doc)
+	if !ok || !ok2 || strings.Contains(rest, begin) {
+		return fmt.Errorf("%s does not have each mark once", doc)
 	}
 	return os.WriteFile(doc, []byte(before+begin+"\n\n"+text+"\n"+end+after), 0o644)
 }

@@ -265,14 +265,6 @@ func union(states ...map[string]string) map[string]bool {
 	return out
 }
 
-// Rows returns the beginnings of the rows of the whole table.
-func Rows() (list []string) {
-	for _, s := range scenarios {
-		list = append(list, "\n| "+s.name+" |")
-	}
-	return list
-}
-
 // Table runs the scenarios whose names contain only, with all arms and a
 // resilient-write that it builds from this tree, in a temporary directory.
 func Table(only string) (string, error) {
