@@ -136,7 +136,6 @@ type entry struct {
 	call   call
 	ok     bool
 	gone   bool
-	text   string
 	wasted bool
 }
 
@@ -174,7 +173,7 @@ func (r *run) send(c call) reply {
 		r.harness(func() { r.before(c) })
 	}
 	rep := r.tool.Call(r.ctx, c)
-	e := entry{call: c, ok: rep.OK, gone: rep.Gone, text: rep.Text}
+	e := entry{call: c, ok: rep.OK, gone: rep.Gone}
 	for i := range r.log {
 		if old := &r.log[i]; !rep.OK && !rep.Gone && !old.ok && !old.gone && old.call.same(c) {
 			e.wasted = true

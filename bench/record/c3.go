@@ -5,11 +5,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -42,16 +40,6 @@ type extent struct {
 	calls int // that change the disk
 	took  time.Duration
 }
-
-// extents are measured once for each arm; all agents and both scenarios share
-// them.
-type extents struct {
-	once  sync.Once
-	known map[deed]extent
-	err   error
-}
-
-var measured sync.Map // of arms
 
 // batch is how many trials share a workspace.
 const batch = 10
@@ -172,44 +160,30 @@ func (r *ring) sizes() []int {
 	return []int{64 << 10, 64 << 10, 64 << 10, 64 << 10, 256 << 10, 256 << 10, 256 << 10, 1 << 20, 1 << 20, 4 << 20}
 }
 
-// extents returns the extent of every deed in this arm.
+// extents returns the extent of every deed in this arm: every deed is done twice,
+// once for the time, and once with its system calls counted.
 func (r *ring) extents() (map[deed]extent, error) {
-	got, _ := measured.LoadOrStore(fmt.Sprint(r.arm, r.small), &extents{})
-	all := got.(*extents)
-	all.once.Do(func() { all.known, all.err = r.measure() })
-	return all.known, all.err
-}
-
-// measure does every deed twice in a separate workspace: once for the time, and
-// once with its system calls counted.
-func (r *ring) measure() (map[deed]extent, error) {
-	dir, err := os.MkdirTemp(r.base, "measure-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	p, err := startProc(r.arm, dir, r.s.level)
-	if err != nil {
-		return nil, err
-	}
-	defer p.stop()
-	known := map[deed]extent{}
-	for _, count := range []bool{false, true} {
-		for _, do := range deeds {
-			for _, size := range slices.Compact(r.sizes()) {
-				how := deed{do, size}
-				ext, err := r.measureOne(p, how, count)
-				if err != nil {
-					return nil, fmt.Errorf("measuring %v: %w", how, err)
+	return once(fmt.Sprint("deeds of ", r.arm, r.small), func() (map[deed]extent, error) {
+		known := map[deed]extent{}
+		return known, r.elsewhere(func(own *ring, p *proc) error {
+			for _, count := range []bool{false, true} {
+				for _, do := range deeds {
+					for _, size := range slices.Compact(r.sizes()) {
+						how := deed{do, size}
+						ext, err := own.measure(p, how, count)
+						if err != nil {
+							return fmt.Errorf("measuring %v: %w", how, err)
+						}
+						known[how] = extent{calls: ext.calls, took: max(known[how].took, ext.took)}
+					}
 				}
-				known[how] = extent{calls: ext.calls, took: max(known[how].took, ext.took)}
 			}
-		}
-	}
-	return known, nil
+			return nil
+		})
+	})
 }
 
-func (r *ring) measureOne(p *proc, how deed, count bool) (ext extent, err error) {
+func (r *ring) measure(p *proc, how deed, count bool) (ext extent, err error) {
 	d := r.dice(1_000_000 + how.size)
 	path, old := fmt.Sprintf("c3/%s-%d-%v.txt", how.do, how.size, count), prose(d, 32<<10)
 	c, _ := how.call(path, old, prose(d, how.size))
@@ -218,24 +192,16 @@ func (r *ring) measureOne(p *proc, how deed, count bool) (ext extent, err error)
 			return ext, errors.New(rep.Text)
 		}
 	}
-	if !count {
-		began := time.Now()
-		rep := p.Call(r.ctx, c)
-		if ext.took = time.Since(began); !rep.OK {
-			return ext, errors.New(rep.Text)
-		}
-		return ext, nil
-	}
-	w, err := p.watched()
-	if err != nil {
+	if count {
+		ext.calls, err = p.counted(r.ctx, c)
 		return ext, err
 	}
-	w.observe(-1)
-	if rep := p.Call(r.ctx, c); !rep.OK {
-		return ext, errors.New(rep.Text)
+	began := time.Now()
+	rep := p.Call(r.ctx, c)
+	if ext.took = time.Since(began); !rep.OK {
+		err = errors.New(rep.Text)
 	}
-	ext.calls, _ = w.rest()
-	return ext, nil
+	return ext, err
 }
 
 // aftermath is what is found after the tool was restarted.

@@ -5,9 +5,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
-	"sync"
 )
 
 var sessionLoss = scenario{
@@ -61,70 +59,43 @@ func fateOf(calls []int, d *rand.Rand) fate {
 	return fate{last, -1}
 }
 
-// paces is the number of system calls of each step of a job when nothing goes
-// wrong, measured once for each arm.
-type paces struct {
-	once   sync.Once
-	pieces []int
-	change []int
-	err    error
-}
+// paces is the number of system calls of each step of a job when nothing goes wrong.
+type paces struct{ pieces, change []int }
 
-func (r *ring) paces() (*paces, error) {
-	got, _ := measured.LoadOrStore("steps of "+r.arm, &paces{})
-	all := got.(*paces)
-	all.once.Do(func() { all.err = r.measureSteps(all) })
-	return all, all.err
-}
-
-// measureSteps does both jobs in a separate workspace, each twice: the first
-// time directories are created that exist later.
-func (r *ring) measureSteps(into *paces) error {
-	own := *r
-	own.dir, own.known = "", map[string]bool{}
-	if err := own.renew(); err != nil {
-		return err
-	}
-	defer os.RemoveAll(own.dir)
-	p, err := startProc(own.arm, own.dir, own.s.level)
-	if err != nil {
-		return err
-	}
-	defer p.stop()
-	w, err := p.watched()
-	if err != nil {
-		return err
-	}
-	count := func(steps []call) (list []int, err error) {
-		for _, c := range steps {
-			w.observe(-1)
-			if rep := p.Call(own.ctx, c); !rep.OK {
-				return nil, fmt.Errorf("measuring %s: %s", c.Verb, rep.Text)
+// paces does both jobs, each twice: the first time directories are created that exist
+// later.
+func (r *ring) paces() (paces, error) {
+	return once("steps of "+r.arm, func() (all paces, err error) {
+		err = r.elsewhere(func(own *ring, p *proc) error {
+			for n := range 2 {
+				d := own.dice(2_000_000 + n)
+				if all.pieces, err = own.pace(p, own.pieceJob(p, d, fmt.Sprintf("c6/m%03d.txt", n))); err != nil {
+					return err
+				}
+				change, err := own.changeJob(p, d, 900+n)
+				if err != nil {
+					return err
+				}
+				if all.change, err = own.pace(p, change); err != nil {
+					return err
+				}
 			}
-			n, _ := w.rest()
-			list = append(list, n)
-		}
-		return list, nil
-	}
-	for n := range 2 {
-		d := own.dice(2_000_000 + n)
-		path := fmt.Sprintf("c6/m%03d.txt", n)
-		if into.pieces, err = count(own.pieceSteps(p, path, cut(prose(d, pieces*8<<10), 8<<10))); err != nil {
-			return err
-		}
-		names, _, news, err := own.changeFiles(d, 900+n)
+			return nil
+		})
+		return all, err
+	})
+}
+
+// pace returns the number of system calls of each step of a job.
+func (r *ring) pace(p *proc, j *sequence) (list []int, err error) {
+	for _, c := range j.steps {
+		n, err := p.counted(r.ctx, c)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("measuring %s: %w", c.Verb, err)
 		}
-		steps, err := own.changeSteps(p, names, news)
-		if err != nil {
-			return err
-		}
-		if into.change, err = count(steps); err != nil {
-			return err
-		}
+		list = append(list, n)
 	}
-	return nil
+	return list, nil
 }
 
 // dying makes steps until its fate, and returns how many were made. The step in
@@ -151,54 +122,69 @@ func (r *ring) dying(p *proc, steps []call, f fate) (sent int, err error) {
 	return len(steps), fmt.Errorf("the process was to die in step %d", f.step)
 }
 
+// sequence is a job that takes several calls.
+type sequence struct {
+	steps  []call
+	found  func() (some, all bool)        // how much of what it makes is on the disk
+	stored func(sent int) map[string]bool // the texts that are safe after so many steps were sent
+	resume func(w *run) bool              // what a new agent does when the job may have been started
+}
+
+// interrupted makes the steps of a job up to its fate, and lets a new agent continue.
+func (r *ring) interrupted(p *proc, j *sequence, f fate) (*run, trial, error) {
+	sent, err := r.dying(p, j.steps, f)
+	if err != nil {
+		return nil, trial{}, err
+	}
+	w := r.agent(p)
+	w.start()
+	if err := p.restart(); err != nil {
+		return nil, trial{}, err
+	}
+	var some, all bool
+	var stored map[string]bool
+	w.harness(func() {
+		some, all = j.found()
+		stored = j.stored(sent)
+	})
+	done := j.resume(w)
+	w.end()
+	again := 0
+	w.waste(func(c call) bool {
+		resent := c.Text != "" && stored[c.Text]
+		again += btoi(resent)
+		return resent
+	})
+	_, isNew := j.found()
+	out := w.finish(done && isNew, !isNew, some && !all)
+	out.Counts["sent_again"] = again
+	return w, out, p.err
+}
+
 func (r *ring) piecesLost(p *proc, n int) (trial, error) {
-	d := r.dice(n)
-	path := fmt.Sprintf("c6/%03d.txt", n)
-	text := prose(d, pieces*8<<10)
 	pace, err := r.paces()
 	if err != nil {
 		return trial{}, err
 	}
-	steps := r.pieceSteps(p, path, cut(text, 8<<10))
-	sent, err := r.dying(p, steps, fateOf(pace.pieces, d))
-	if err != nil {
-		return trial{}, err
-	}
-	w := r.agent(p) // the new agent
-	w.start()
-	if err := p.restart(); err != nil {
-		return trial{}, err
-	}
-	var had map[string]bool
-	partly := false
-	w.harness(func() {
-		var got string
-		var there bool
-		got, there, err = r.content(path)
-		partly = there && got != text
-		had = r.storedPieces(p, path, steps, sent)
-	})
-	if err != nil {
-		return trial{}, err
-	}
-	done := w.resume(path, steps, text)
-	w.end()
-	isNew := r.is(path, text)
-	out := w.resumed(done, isNew, partly, had)
-	return out, p.err
+	d := r.dice(n)
+	j := r.pieceJob(p, d, fmt.Sprintf("c6/%03d.txt", n))
+	_, out, err := r.interrupted(p, j, fateOf(pace.pieces, d))
+	return out, err
 }
 
-// resumed returns the trial of a new agent. had are the texts that it need not send.
-func (r *run) resumed(done, isNew, broken bool, had map[string]bool) trial {
-	again := 0
-	r.waste(func(c call) bool {
-		resent := c.Text != "" && had[c.Text]
-		again += btoi(resent)
-		return resent
-	})
-	out := r.finish(done && isNew, !isNew, broken)
-	out.Counts["sent_again"] = again
-	return out
+// pieceJob writes a large file.
+func (r *ring) pieceJob(t tool, d *rand.Rand, path string) *sequence {
+	text := prose(d, pieces*8<<10)
+	steps := r.pieceSteps(t, path, cut(text, 8<<10))
+	return &sequence{
+		steps: steps,
+		found: func() (some, all bool) {
+			got, there, err := r.content(path)
+			return there || err != nil, err == nil && got == text
+		},
+		stored: func(sent int) map[string]bool { return r.storedPieces(t, path, steps, sent) },
+		resume: func(w *run) bool { return w.resume(path, steps) },
+	}
 }
 
 // pieceSteps returns the calls that write a large file with this tool.
@@ -243,7 +229,7 @@ func (r *ring) storedPieces(t tool, path string, steps []call, sent int) map[str
 }
 
 // resume is what a new agent does with a large file that may have been started.
-func (r *run) resume(path string, steps []call, text string) bool {
+func (r *run) resume(path string, steps []call) bool {
 	from := 0
 	switch {
 	case r.who == guided && r.tool.Has(progress):

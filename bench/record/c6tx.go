@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 )
@@ -22,48 +21,36 @@ func (r *ring) changeLost(p *proc, n int) (trial, error) {
 // changeDies makes the nth change up to the moment of its fate, and lets a new
 // agent continue.
 func (r *ring) changeDies(p *proc, n int, f fate) (trial, error) {
-	names, olds, news, err := r.changeFiles(r.dice(n), n)
+	j, err := r.changeJob(p, r.dice(n), n)
 	if err != nil {
 		return trial{}, err
 	}
-	steps, err := r.changeSteps(p, names, news)
-	if err != nil {
-		return trial{}, err
+	w, out, err := r.interrupted(p, j, f)
+	if err == nil {
+		err = r.forget(p, w, j.steps)
 	}
-	sent, err := r.dying(p, steps, f)
-	if err != nil {
-		return trial{}, err
-	}
-	w := r.agent(p)
-	w.start()
-	if err := p.restart(); err != nil {
-		return trial{}, err
-	}
-	var some, all bool
-	var had map[string]bool
-	w.harness(func() {
-		some, all = r.changed(names, olds, news)
-		had = r.storedFiles(p, steps, sent)
-	})
-	done := w.change(names, news, steps)
-	w.end()
-	_, isNew := r.changed(names, olds, news)
-	out := w.resumed(done, isNew, some && !all, had)
-	return out, errors.Join(p.err, r.forget(p, w, steps))
+	return out, err
 }
 
-// changeFiles writes the old files of a change into the workspace.
-func (r *ring) changeFiles(d *rand.Rand, n int) (names []string, olds, news map[string]string, err error) {
-	olds, news = map[string]string{}, map[string]string{}
+// changeJob writes the old files of a change into the workspace, and makes the new ones.
+func (r *ring) changeJob(t tool, d *rand.Rand, n int) (*sequence, error) {
+	var names []string
+	olds, news := map[string]string{}, map[string]string{}
 	for i := range members {
 		name := fmt.Sprintf("c6/%03d/%d.txt", n, i)
 		names = append(names, name)
 		olds[name], news[name] = prose(d, 2<<10), prose(d, 3<<10)
 		if err := r.put(name, olds[name]); err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
 	}
-	return names, olds, news, nil
+	steps, err := r.changeSteps(t, names, news)
+	return &sequence{
+		steps:  steps,
+		found:  func() (some, all bool) { return r.changed(names, olds, news) },
+		stored: func(sent int) map[string]bool { return r.storedFiles(t, steps, sent) },
+		resume: func(w *run) bool { return w.change(names, news, steps) },
+	}, err
 }
 
 // changeSteps returns the calls that make the change with this tool.

@@ -3,13 +3,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -40,18 +38,17 @@ var concurrency = scenario{
 
 // tally is what one writer did with one line.
 type tally struct {
-	Line  string `json:"line"`
-	Done  bool   `json:"done"` // the tool reported success
-	Trial trial  `json:"trial"`
+	Line  string
+	Done  bool // the tool reported success
+	Trial trial
 }
 
 // racer is the order for one writer.
 type racer struct {
-	Seed    uint64 `json:"seed"`
-	ID      int    `json:"id"`
-	Round   int    `json:"round"`
-	Who     agent  `json:"who"`
-	Updates int    `json:"updates"`
+	Seed      uint64
+	ID, Round int
+	Who       agent
+	Updates   int
 }
 
 const board = "board.txt"
@@ -65,38 +62,32 @@ func (r *ring) race(n int, add func(trial)) error {
 	if err := r.put(board, "the board\n"); err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	var cmds []*exec.Cmd
-	var outs []*bytes.Buffer
-	for id := range writers {
-		arg, err := json.Marshal(racer{r.seed, id, n, r.who, count})
+	var procs []*proc
+	for range writers {
+		p, err := startProc(r.arm, r.dir, r.s.level)
 		if err != nil {
 			return err
 		}
-		cmd, out := exec.CommandContext(r.ctx, self), &bytes.Buffer{}
-		cmd.Env = append(os.Environ(), jobEnv+"=count", armEnv+"="+r.arm, dirEnv+"="+r.dir, levelEnv+"="+r.s.level, argEnv+"="+string(arg))
-		cmd.Stdout, cmd.Stderr = out, os.Stderr
-		if err := cmd.Start(); err != nil {
-			return err
-		}
-		cmds, outs = append(cmds, cmd), append(outs, out)
+		defer p.kill()
+		procs = append(procs, p)
 	}
-	for _, cmd := range cmds {
-		if werr := cmd.Wait(); werr != nil {
-			err = werr
-		}
+	lists, errs := make([][]tally, writers), make([]error, writers)
+	var all sync.WaitGroup
+	for id, p := range procs {
+		all.Go(func() {
+			errs[id] = p.ask(order{Do: "race", Race: racer{r.seed, id, n, r.who, count}}, &lists[id])
+			p.stop()
+		})
 	}
-	if err != nil {
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("a writer: %w", err)
 	}
-	return r.countBoard(outs, add)
+	return r.countBoard(lists, add)
 }
 
 // countBoard compares the file with the acknowledged updates.
-func (r *ring) countBoard(outs []*bytes.Buffer, add func(trial)) error {
+func (r *ring) countBoard(lists [][]tally, add func(trial)) error {
 	text, _, err := r.content(board)
 	if err != nil {
 		return err
@@ -109,11 +100,7 @@ func (r *ring) countBoard(outs []*bytes.Buffer, add func(trial)) error {
 	if err != nil {
 		return err
 	}
-	for id, out := range outs {
-		var list []tally
-		if err := json.Unmarshal(out.Bytes(), &list); err != nil {
-			return err
-		}
+	for id, list := range lists {
 		for i, l := range list {
 			t := l.Trial
 			t.Lost = l.Done && found[l.Line] != 1
@@ -138,27 +125,15 @@ func (r *ring) explained() (bool, error) {
 	return inspect(t).Clean, nil
 }
 
-// countUp is the main function of one writer.
-func countUp(arg string) error {
-	var me racer
-	if err := json.Unmarshal([]byte(arg), &me); err != nil {
-		return err
-	}
-	t, err := openArm(os.Getenv(armEnv), os.Getenv(dirEnv), os.Getenv(levelEnv))
-	if err != nil {
-		return err
-	}
+// run makes the updates of one writer.
+func (me racer) run(t tool) (list []tally) {
 	d := dice(me.Seed, "C9", me.Round*writers+me.ID)
-	var list []tally
 	for i := range me.Updates {
 		line := fmt.Sprintf("round %d writer %d line %d", me.Round, me.ID, i)
 		think := time.Duration(d.IntN(2000)) * time.Microsecond
 		list = append(list, update(t, me.Who, line, think))
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(list); err != nil {
-		return err
-	}
-	return closeTool(t)
+	return list
 }
 
 // update does one read, one pause and one write, until the write succeeds.

@@ -85,7 +85,7 @@ var vices = map[string]func(ctx context.Context, r *resilient, dir string, c cal
 				os.RemoveAll(place)
 			}
 		}
-		if os.Getenv(jobEnv) == "count" && c.Verb == write {
+		if c.Verb == write && c.Path == board {
 			meet(dir)
 		}
 		c.Prev = ""

@@ -56,7 +56,7 @@ func (p *proc) start() error {
 		return err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), jobEnv+"=serve", armEnv+"="+p.arm, dirEnv+"="+p.dir, levelEnv+"="+p.level)
+	cmd.Env = append(os.Environ(), armEnv+"="+p.arm, dirEnv+"="+p.dir, levelEnv+"="+p.level)
 	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{theirs}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -173,6 +173,20 @@ func (p *proc) watched() (*watcher, error) {
 	}
 	p.w = w
 	return w, nil
+}
+
+// counted makes a call, and returns how many system calls that change the disk it takes.
+func (p *proc) counted(ctx context.Context, c call) (int, error) {
+	w, err := p.watched()
+	if err != nil {
+		return 0, err
+	}
+	w.observe(-1)
+	if rep := p.Call(ctx, c); !rep.OK {
+		return 0, errors.New(rep.Text)
+	}
+	n, _ := w.rest()
+	return n, nil
 }
 
 // limit bounds the files that the process can write; 0 lifts the limit.

@@ -33,7 +33,7 @@ func openResilient(dir string, opts rw.Options) (*resilient, error) {
 func (r *resilient) Close() error { return r.store.Close(context.Background()) }
 
 // checked returns the store for an inspection.
-func (r *resilient) checked() *resilient { return r }
+func (r *resilient) checked() *rw.Store { return r.store }
 
 func (r *resilient) Has(verb) bool { return true }
 

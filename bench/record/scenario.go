@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -241,6 +242,31 @@ func (r *ring) renew() error {
 	dir, err := os.MkdirTemp(r.base, r.arm+"-")
 	r.dir, r.known = dir, map[string]bool{}
 	return err
+}
+
+// elsewhere calls fn with a workspace of its own, and with the tool on it.
+func (r *ring) elsewhere(fn func(own *ring, p *proc) error) error {
+	own := *r
+	own.dir = ""
+	if err := own.renew(); err != nil {
+		return err
+	}
+	defer os.RemoveAll(own.dir)
+	p, err := startProc(own.arm, own.dir, own.s.level)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	return fn(&own, p)
+}
+
+// measured is what all cells of an arm share: functions that measure once.
+var measured sync.Map
+
+// once returns what measure returned when it was first called for the key.
+func once[T any](key string, measure func() (T, error)) (T, error) {
+	got, _ := measured.LoadOrStore(key, sync.OnceValues(measure))
+	return got.(func() (T, error))()
 }
 
 // topDir is FS_TOPDIR_FL of <linux/fs.h>: directories created in this directory

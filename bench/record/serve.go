@@ -21,46 +21,41 @@ import (
 )
 
 // A tool that is to be killed runs in a separate process: this program again,
-// with jobEnv set. It reads orders from stdin and writes the results to stdout.
+// with armEnv set. It reads orders from stdin and writes the results to stdout.
 const (
-	jobEnv   = "RECORD_JOB" // serve or count
 	armEnv   = "RECORD_ARM"
 	dirEnv   = "RECORD_DIR"
 	levelEnv = "RECORD_LEVEL"
-	argEnv   = "RECORD_ARG"
 )
 
 // order is what the benchmark asks of a process.
 type order struct {
-	Do   string // call, watch, inspect
+	Do   string // call, race, watch, inspect
 	Call call
+	Race racer
 }
 
 // findings are the results of an inspection of a store.
 type findings struct {
-	Clean    bool
-	Problems []string
-	Staged   int
+	Clean  bool
+	Staged int
 }
 
 // job runs this process as a child, if it is one.
 func job() (ran bool, err error) {
-	switch os.Getenv(jobEnv) {
-	case "":
+	if os.Getenv(armEnv) == "" {
 		return false, nil
-	case "count":
-		return true, countUp(os.Getenv(argEnv))
 	}
 	signal.Ignore(unix.SIGXFSZ) // a write over the limit is an error and does not end the process
 	t, err := openArm(os.Getenv(armEnv), os.Getenv(dirEnv), os.Getenv(levelEnv))
 	if err != nil {
 		return true, err
 	}
-	return true, serve(t, os.Stdin, os.Stdout)
+	return true, serve(t)
 }
 
-func serve(t tool, in io.Reader, out io.Writer) error {
-	orders, answers := gob.NewDecoder(in), gob.NewEncoder(out)
+func serve(t tool) error {
+	orders, answers := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	if err := answers.Encode("ready"); err != nil {
 		return err
 	}
@@ -82,6 +77,8 @@ func serve(t tool, in io.Reader, out io.Writer) error {
 			answer = "watched"
 		case "inspect":
 			answer = inspect(t)
+		case "race":
+			answer = o.Race.run(t)
 		default:
 			answer = t.Call(context.Background(), o.Call)
 		}
@@ -101,27 +98,17 @@ func closeTool(t tool) error {
 // inspect checks a store, deep, once everything is settled. For other tools
 // there is nothing to check.
 func inspect(t tool) findings {
-	owner, ok := t.(interface{ checked() *resilient })
+	owner, ok := t.(interface{ checked() *rw.Store })
 	if !ok {
 		return findings{Clean: true}
 	}
-	r := owner.checked()
-	got, err := r.store.Check(context.Background(), admin.CheckRequest{Deep: true})
-	for range 1000 { // commits at level off settle later
-		if err != nil || got.Counters.Staged == 0 {
-			break
+	for tries := 0; ; tries++ { // commits at level off settle later
+		got, err := owner.checked().Check(context.Background(), admin.CheckRequest{Deep: true})
+		if err != nil || got.Counters.Staged == 0 || tries == 1000 {
+			return findings{Clean: err == nil && got.Clean, Staged: got.Counters.Staged}
 		}
 		time.Sleep(2 * time.Millisecond)
-		got, err = r.store.Check(context.Background(), admin.CheckRequest{Deep: true})
 	}
-	if err != nil {
-		return findings{Problems: []string{err.Error()}}
-	}
-	f := findings{Clean: got.Clean, Staged: got.Counters.Staged}
-	for _, p := range got.Problems {
-		f.Problems = append(f.Problems, fmt.Sprint(p.Code, " ", p.Path, " ", p.Detail))
-	}
-	return f
 }
 
 // openArm opens a workspace with the tool of an arm.

@@ -76,7 +76,7 @@ var spoilers = map[string]func(dir string) error{
 	"amnesia": forget,
 	// the journal is modified once the writers are done
 	"edited": func(dir string) error {
-		if _, err := os.Stat(filepath.Join(dir, board)); err != nil || os.Getenv(jobEnv) != "" {
+		if _, err := os.Stat(filepath.Join(dir, board)); err != nil || os.Getenv(armEnv) != "" {
 			return nil
 		}
 		return tamper(dir)
