@@ -38,10 +38,9 @@ type trouble struct {
 	calls   []uint32   // system calls that fail with it
 	passing bool       // it ends after some attempts
 	set     func(r *ring, dir string) (path string, err error)
-	raw     func(path, text string) string
-	fixable bool     // the agent has the information to correct the call
-	helps   []step   // steps that can lead to the goal or to a proper end
-	actions []string // suggestions that the rules of resilientwrite allow
+	raw     func(path, text string) string // wrong arguments, which the agent can correct
+	helps   []step                         // steps that can lead to the goal or to a proper end
+	actions []string                       // suggestions that the rules of resilientwrite allow
 }
 
 var (
@@ -69,16 +68,16 @@ var troubles = []trouble{
 // mistakes of the caller. Wrong arguments of a model are written as the JSON
 // that the tool receives.
 var mistakes = []trouble{
-	{name: "content missing", raw: func(p, _ string) string { return object("path", p) }, fixable: true, helps: []step{repair, split}, actions: []string{"split", "abort"}},
-	{name: "content of the wrong type", raw: func(p, _ string) string { return object("path", p, "content", 17) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
-	{name: "path missing", raw: func(_, t string) string { return object("content", t) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
-	{name: "path of the wrong type", raw: func(p, t string) string { return object("path", []string{p}, "content", t) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
-	{name: "an argument by a wrong name", raw: func(p, t string) string { return object("path", p, "contents", t) }, fixable: true, helps: []step{repair, split}, actions: []string{"abort", "split"}},
+	{name: "content missing", raw: func(p, _ string) string { return object("path", p) }, helps: []step{repair, split}, actions: []string{"split", "abort"}},
+	{name: "content of the wrong type", raw: func(p, _ string) string { return object("path", p, "content", 17) }, helps: []step{repair}, actions: []string{"abort"}},
+	{name: "path missing", raw: func(_, t string) string { return object("content", t) }, helps: []step{repair}, actions: []string{"abort"}},
+	{name: "path of the wrong type", raw: func(p, t string) string { return object("path", []string{p}, "content", t) }, helps: []step{repair}, actions: []string{"abort"}},
+	{name: "an argument by a wrong name", raw: func(p, t string) string { return object("path", p, "contents", t) }, helps: []step{repair, split}, actions: []string{"abort", "split"}},
 	{name: "not JSON", raw: func(p, t string) string {
 		return `{"path": "` + p + `", "content": "` + t[:12]
-	}, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
-	{name: "a path out of the workspace", raw: func(p, t string) string { return object("path", "../"+outside, "content", t) }, fixable: true, helps: []step{repair, ask}, actions: []string{"abort"}},
-	{name: "NUL in the path", raw: func(p, t string) string { return object("path", p+"\x00", "content", t) }, fixable: true, helps: []step{repair, ask}, actions: []string{"abort"}},
+	}, helps: []step{repair}, actions: []string{"abort"}},
+	{name: "a path out of the workspace", raw: func(p, t string) string { return object("path", "../"+outside, "content", t) }, helps: []step{repair, ask}, actions: []string{"abort"}},
+	{name: "NUL in the path", raw: func(p, t string) string { return object("path", p+"\x00", "content", t) }, helps: []step{repair, ask}, actions: []string{"abort"}},
 }
 
 // outside is a name outside the workspace.
@@ -98,11 +97,8 @@ func object(pairs ...any) string {
 
 // plight returns the trouble of one trial.
 func plight(n int) trouble {
-	all := len(troubles) + len(mistakes)
-	if i := n % all; i < len(troubles) {
-		return troubles[i]
-	}
-	return mistakes[n%all-len(troubles)]
+	all := slices.Concat(troubles, mistakes)
+	return all[n%len(all)]
 }
 
 func (r *ring) suffer(p *proc, tr trouble, n int) (trial, error) {
@@ -124,9 +120,7 @@ func (r *ring) suffer(p *proc, tr trouble, n int) (trial, error) {
 	if tr.raw != nil {
 		good := c
 		t.Raw = tr.raw(path, text)
-		if tr.fixable {
-			t.fixed = &good
-		}
+		t.fixed = &good
 	}
 	w, s := r.agent(p), &suffering{trouble: tr, first: true}
 	if tr.errno != 0 {

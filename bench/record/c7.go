@@ -45,7 +45,6 @@ type exposure struct {
 	secret  string // "": there is none
 	refused bool
 	leaked  bool
-	written bool // the text was written as expected
 }
 
 func (r *ring) expose(t tool, n int) (*exposure, error) {
@@ -65,12 +64,12 @@ func (r *ring) expose(t tool, n int) (*exposure, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.written = there && got == text
+	asExpected := got == text
 	if x.secret != "" {
-		x.written = there && redactedOnly(text, got, x.secret, at, at+len(line))
+		asExpected = redactedOnly(text, got, x.secret, at, at+len(line))
 	}
 	x.refused = !w.began.IsZero()
-	x.trial = w.finish(x.written, false, false)
+	x.trial = w.finish(there && asExpected, false, false)
 	return x, nil
 }
 

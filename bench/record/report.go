@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 )
 
 // percent formats a share for the tables. A share above zero is never shown as
@@ -66,19 +66,12 @@ func (g *grid) markdown() string {
 
 // text returns the table for a terminal.
 func (g *grid) text() string {
-	width := make([]int, len(g.head))
-	for _, row := range append([][]string{g.head}, g.rows...) {
-		for i, v := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(v))
-		}
-	}
 	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{g.head}, g.rows...) {
-		for i, v := range row {
-			b.WriteString(v + strings.Repeat(" ", width[i]-utf8.RuneCountInString(v)+2))
-		}
-		b.WriteByte('\n')
+		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
+	w.Flush()
 	return b.String()
 }
 

@@ -184,14 +184,11 @@ func (r *ring) tree(dir string) (string, error) {
 // escaped reports whether something was written outside the workspace, and
 // removes it.
 func (r *ring) escaped() (bool, error) {
-	switch err := os.Remove(filepath.Join(filepath.Dir(r.dir), outside)); {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, fs.ErrNotExist):
+	err := os.Remove(filepath.Join(filepath.Dir(r.dir), outside))
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
-	default:
-		return false, err
 	}
+	return err == nil, err
 }
 
 // stateName is the directory in which resilientwrite keeps its own files.
