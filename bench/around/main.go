@@ -5,11 +5,6 @@
 //
 //	cd bench && go run ./around
 //
-// First it runs typical shell commands on the uncommitted work of a person, and counts
-// the files that undo restores: with git alone, with a shadow repository as hosts keep
-// one, and with the hook of resilient-write. With -write that table is written into
-// docs/around.md; it needs no quiet machine.
-//
 // Times are medians over the rounds: wall time, and processor time in parentheses. The
 // goals are those of the project: 150 and 300 ms for 15,000 files, 600 and 1,200 ms for
 // 100,000.
@@ -37,27 +32,13 @@ func main() {
 	os.Setenv("RW_STATE_DIR", ".resilient_write") // its size is measured
 	sizes := flag.String("files", "15000,100000", "numbers of files")
 	rounds := flag.Int("rounds", 5, "rounds")
-	costs := flag.Bool("costs", true, "measure costs")
-	write := flag.Bool("write", false, "write the table of scenarios into docs/around.md")
-	only := flag.String("scenario", "", "play only scenarios whose name contains this")
 	flag.Parse()
-	if err := run(*sizes, *rounds, *costs, *write, *only); err != nil {
+	if err := run(*sizes, *rounds); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(sizes string, rounds int, costs, write bool, only string) error {
-	table, err := shell.Table(only)
-	if err != nil {
-		return err
-	}
-	fmt.Println(table)
-	if write {
-		err = page.Replace("../docs/around.md", "<!-- Made by `cd bench && go run ./around -write`. Do not edit. -->", "<!-- end of what is made -->", table)
-	}
-	if err != nil || !costs {
-		return err
-	}
+func run(sizes string, rounds int) error {
 	temp, err := os.MkdirTemp("", "around")
 	if err != nil {
 		return err

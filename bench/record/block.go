@@ -15,7 +15,7 @@ const (
 	blockBegin = "<!-- Made by `cd bench && go run ./record`, up to the end mark. Do not edit. -->"
 	blockEnd   = "<!-- end of what is made -->"
 
-	// Around the table of shell commands in the page of record.
+	// Around the table of shell commands in benchmark-record.md and around.md.
 	shellBegin = "<!-- Made by `cd bench && go run ./record -shell` too. Do not edit. -->"
 	shellEnd   = "<!-- end of the shell commands -->"
 )

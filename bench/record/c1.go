@@ -5,9 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,21 +111,9 @@ func (r *ring) keptDraft(t tool, draft string) (bool, error) {
 // onDisk reports whether a text is in a file below a directory of the
 // workspace, the tool's own files included.
 func (r *ring) onDisk(dir, text string) (found bool, err error) {
-	err = filepath.WalkDir(filepath.Join(r.dir, dir), func(p string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, or the arm has no such directory
-			return nil
-		}
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		data, err := os.ReadFile(p)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if found = err == nil && bytes.Contains(data, []byte(text)); found {
-			return filepath.SkipAll
-		}
-		return err
+	err = r.read(dir, "", func(data []byte) (more bool) {
+		found = bytes.Contains(data, []byte(text))
+		return !found
 	})
 	return found, err
 }

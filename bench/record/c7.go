@@ -2,13 +2,7 @@
 
 package main
 
-import (
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-)
+import "fmt"
 
 var leakage = scenario{
 	id: "C7", name: "secret leakage", level: "full", trials: 400, smoke: 40, noLoss: true,
@@ -92,25 +86,13 @@ func (r *ring) search(list []*exposure) error {
 			marks[end[i:i+leakBytes]] = x
 		}
 	}
-	return filepath.WalkDir(r.dir, func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && strings.HasSuffix(filepath.ToSlash(p), stateName+"/quarantine"):
-			return filepath.SkipDir
-		case !d.Type().IsRegular():
-			return nil
-		}
-		data, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
+	return r.read(".", "quarantine", func(data []byte) bool {
 		for i := 0; i+leakBytes <= len(data); i++ {
 			if x := marks[string(data[i:i+leakBytes])]; x != nil {
 				x.leaked = true
 			}
 		}
-		return nil
+		return true
 	})
 }
 

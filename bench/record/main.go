@@ -66,7 +66,7 @@ func program(ctx context.Context, args []string) error {
 	flags.StringVar(&s.scenario, "scenario", "", "which ones, as in C1,C3; empty means all")
 	flags.StringVar(&s.out, "out", "", "directory for benchmark-record.md and .svg; empty means ../docs for a whole run, nothing for a part")
 	flags.BoolVar(&s.smoke, "smoke", false, "a few trials of everything, in seconds")
-	flags.BoolVar(&s.shell, "shell", false, "play only the shell commands, which have no times, and replace their table in the page")
+	flags.BoolVar(&s.shell, "shell", false, "play only the shell commands, which have no times, and replace their table in the pages")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -86,7 +86,10 @@ func program(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return page.Replace(filepath.Join(cmp.Or(s.out, filepath.Join("..", "docs")), "benchmark-record.md"), shellBegin, shellEnd, table)
+		docs := cmp.Or(s.out, filepath.Join("..", "docs"))
+		return cmp.Or(
+			page.Replace(filepath.Join(docs, "benchmark-record.md"), shellBegin, shellEnd, table),
+			page.Replace(filepath.Join(docs, "around.md"), shellBegin, shellEnd, table))
 	}
 	began := time.Now()
 	b, err := measureAll(ctx, s)
@@ -101,17 +104,22 @@ func program(ctx context.Context, args []string) error {
 	return b.publish(s.out)
 }
 
-// publish writes the page and the plot, and the block of benchmark.md if the
-// directory has that page.
+// publish writes the page and the plot, and their parts of benchmark.md and around.md
+// if the directory has these pages.
 func (b *results) publish(dir string) error {
-	err := page.Replace(filepath.Join(dir, "benchmark.md"), blockBegin, blockEnd, b.block()+"\n")
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err,
+	errs := []error{
 		os.WriteFile(filepath.Join(dir, "benchmark-record.md"), []byte(b.markdown()), 0o644),
 		os.WriteFile(filepath.Join(dir, "benchmark-record.svg"), []byte(b.plot()), 0o644),
-	)
+	}
+	for _, err := range []error{
+		page.Replace(filepath.Join(dir, "benchmark.md"), blockBegin, blockEnd, b.block()+"\n"),
+		page.Replace(filepath.Join(dir, "around.md"), shellBegin, shellEnd, b.shell),
+	} {
+		if !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // results holds everything that was measured.

@@ -148,6 +148,31 @@ func (r *ring) is(path, text string) bool {
 	return err == nil && there && got == text
 }
 
+// read calls fn with the content of each file below a directory of the workspace, the
+// tool's own files included, until it returns false. It skips directories of the name
+// without, and what disappears meanwhile.
+func (r *ring) read(dir, without string, fn func(data []byte) (more bool)) error {
+	return filepath.WalkDir(filepath.Join(r.dir, dir), func(p string, d fs.DirEntry, err error) error {
+		var data []byte
+		switch {
+		case err != nil:
+		case d.IsDir() && d.Name() == without:
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		default:
+			data, err = os.ReadFile(p)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err == nil && !fn(data):
+			return fs.SkipAll
+		}
+		return err
+	})
+}
+
 // link makes a symbolic link in the workspace.
 func (r *ring) link(path, to string) error {
 	full := filepath.Join(r.dir, path)

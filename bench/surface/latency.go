@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -86,15 +85,10 @@ func oneTurn(c contestant, temp string) (turn [3][]time.Duration, err error) {
 		func(i int) op { return op{kind: "read", path: fmt.Sprintf("f%d.txt", i%8)} },
 	} {
 		for i := range callsEach {
-			tool, args := c.speak(make(i))
-			doc, err := json.Marshal(args)
-			if err != nil {
-				return turn, err
-			}
 			began := time.Now()
-			r, err := s.call(tool, json.RawMessage(strings.ReplaceAll(string(doc), "DIR", dir)))
+			sent, r, err := s.perform(c, make(i), dir)
 			if err != nil || r.refused {
-				return turn, fmt.Errorf("%s: %w %.300s", tool, err, r.text)
+				return turn, fmt.Errorf("%.60s: %w %.300s", sent, err, r.text)
 			}
 			turn[k+1] = append(turn[k+1], time.Since(began))
 		}

@@ -193,24 +193,30 @@ func play(c contestant, dir string) (p played, err error) {
 	}
 	p.list = l.paid
 	for i, o := range script {
-		tool, args := c.speak(o)
-		doc, err := json.Marshal(args)
-		if err != nil {
-			return p, err
-		}
-		r, err := s.call(tool, json.RawMessage(strings.ReplaceAll(string(doc), "DIR", dir)))
+		sent, r, err := s.perform(c, o, dir)
 		if err != nil {
 			return p, err
 		}
 		if r.refused && !o.refused { // not every server reports a refusal; the resulting files are compared
-			return p, fmt.Errorf("call %d, %s %s: %.300s", i+1, tool, o.path, r.text)
+			return p, fmt.Errorf("call %d, %.60s: %.300s", i+1, sent, r.text)
 		}
-		p.calls += tool + strings.ReplaceAll(string(doc), "DIR", shownDir)
+		p.calls += strings.ReplaceAll(sent, "DIR", shownDir)
 		p.replies += strings.ReplaceAll(r.text, dir, shownDir)
 		p.structured += strings.ReplaceAll(r.structured, dir, shownDir)
 	}
 	p.left, err = leftIn(dir)
 	return p, err
+}
+
+// perform makes a call of the session. It returns the name of the tool and the
+// arguments as well, with DIR for the workspace.
+func (s *server) perform(c contestant, o op, dir string) (sent string, r reply, err error) {
+	tool, args := c.speak(o)
+	doc, err := json.Marshal(args)
+	if err == nil {
+		r, err = s.call(tool, json.RawMessage(strings.ReplaceAll(string(doc), "DIR", dir)))
+	}
+	return tool + string(doc), r, err
 }
 
 // leftIn returns a hash of the files of a workspace.

@@ -11,6 +11,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -79,9 +80,9 @@ func inside() int {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), insideName+"=1", "TMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
@@ -89,11 +90,6 @@ func inside() int {
 		log.Print("there can be no mounts here, give -dir: ", err)
 		return 1
 	}
-	go func() {
-		for s := range signals {
-			cmd.Process.Signal(s)
-		}
-	}()
 	if cmd.Wait() != nil {
 		return 1
 	}
