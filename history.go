@@ -172,8 +172,8 @@ type RestoreResult struct {
 
 // Restore makes a file what it was after an earlier commit: one of the versions
 // that [Store.History] lists for its path, including those of a file that another
-// one replaced, or, by its hash, what another program saved while the file was
-// replaced ([call.WarnForeignWriteKept]). The result is a new version itself, so
+// one replaced, or, by its hash, what another program saved before a commit or
+// during it ([call.WarnForeignWriteKept]). The result is a new version itself, so
 // it can be undone. Restoring a version in which the file did not exist removes
 // it. The bytes are copied from history.
 //

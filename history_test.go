@@ -191,6 +191,42 @@ func TestEveryVersionRestores(t *testing.T) {
 	check(t, s, true)
 }
 
+// TestWhatAProgramSavedBetweenCommitsRestores: what another program saved, and a commit
+// replaced, appended to, deleted or moved away later, can be restored by its hash, as long
+// as history has it.
+func TestWhatAProgramSavedBetweenCommitsRestores(t *testing.T) {
+	for name, change := range map[string]func(s *rw.Store){
+		"replace": func(s *rw.Store) { write(t, s, "a.txt", "ours\n", rw.ModeOverwrite) },
+		"append":  func(s *rw.Store) { write(t, s, "a.txt", "ours\n", rw.ModeAppend) },
+		"delete":  func(s *rw.Store) { must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t) },
+		"move":    func(s *rw.Store) { must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "moved.txt"}))(t) },
+		"moved over": func(s *rw.Store) {
+			write(t, s, "b.txt", "b\n", rw.ModeCreate)
+			must(s.Move(background, rw.MoveRequest{Path: "b.txt", To: "a.txt", Overwrite: true}))(t)
+		},
+	} {
+		s, dir := quick(t, nil)
+		theirs := []string{"theirs\n", "theirs, later\n"}
+		for _, text := range theirs {
+			noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte(text), 0o644), name)
+			change(s)
+			if name != "append" {
+				write(t, s, "a.txt", "newer\n", rw.ModeOverwrite)
+			}
+			if name == "move" {
+				must(s.Delete(background, rw.DeleteRequest{Path: "moved.txt"}))(t)
+			}
+		}
+		for _, text := range theirs {
+			must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash(text))}))(t, name)
+			fileIs(t, dir, "a.txt", text)
+		}
+		_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("nobody's\n"))})
+		expect(t, errors.Is(err, rw.ErrVersionNotFound), "%s: %v", name, err)
+		check(t, s, true)
+	}
+}
+
 // TestUndoOfADeletionWhereModesCannotBeChanged: a file comes back whose mode is the one that
 // new files have.
 func TestUndoOfADeletionWhereModesCannotBeChanged(t *testing.T) {

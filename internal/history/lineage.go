@@ -122,9 +122,16 @@ func (l *Lineage) Find(down uint64, wanted func(*Version) bool) (*Version, error
 	}
 }
 
-// Noted returns what another program saved to the path while it was written: the newest
-// content with the hash that a note of the journal names. No version of the lineage has it.
-func (l *Lineage) Noted(sha string) (*Version, error) {
+// Foreign returns what another program saved to the path and no version has, after all of
+// them were read: the content with the hash that the newest of them replaced, or that the
+// newest note of the journal names.
+func (l *Lineage) Foreign(sha string) (*Version, error) {
+	for _, v := range l.Got {
+		if m := &v.M; m.PrevSHA256 == sha && (m.From == "" || v.Path == l.Path) {
+			was := journal.Mutation{Path: v.Path, SHA256: sha, Bytes: m.PrevBytes, Mode: m.ModeBefore()}
+			return &Version{Seq: v.Seq, Path: v.Path, M: was, TS: v.TS, Later: []*Version{v}}, nil
+		}
+	}
 	list, _, err := l.s.Log.Tail(1, func(rec *journal.Record) bool {
 		return rec.Note != nil && rec.Note.What == engine.NoteForeign && rec.Note.Path == l.Path && rec.Note.SHA256 == sha
 	}, 0)

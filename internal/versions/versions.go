@@ -130,7 +130,7 @@ func (r Restore) Plan(h *history.Layer) (*engine.Mutation, *history.Version, err
 	}
 	v, err := l.Find(r.Seq, func(v *history.Version) bool { return v.Seq == r.Seq || r.SHA256 != "" && v.M.SHA256 == r.SHA256 })
 	if errors.Is(err, fault.VersionNotFound) && r.SHA256 != "" && len(l.Got) > 0 {
-		v, err = l.Noted(r.SHA256)
+		v, err = l.Foreign(r.SHA256)
 	}
 	if err != nil {
 		return nil, nil, err
