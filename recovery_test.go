@@ -362,6 +362,22 @@ func TestOpenWaitsOnceForTheStateLock(t *testing.T) {
 	must(rw.Open(ctx, dir, &rw.Options{LockTimeout: time.Hour}))(t)
 }
 
+// TestCloseBesideAStoppedProcess: a process was stopped with the lock of the small files of
+// the state directory. Close succeeds without the caches that it would have saved.
+func TestCloseBesideAStoppedProcess(t *testing.T) {
+	dir := workspace(t)
+	s := must(rw.Open(background, dir, &rw.Options{LockTimeout: 100 * time.Millisecond}))(t)
+	locks := must(lock.Open(must(fsx.OpenRoot(filepath.Join(dir, rw.StateDirName, "locks")))(t), "paths", lock.Owner{}))(t)
+	unlock := must(locks.Names(background, time.Second, "test", "state"))(t)
+	write(t, s, "a.txt", "text", rw.ModeCreate)
+	noErr(t, s.Close(background))
+	unlock()
+	noErr(t, locks.Close())
+	s = open(t, dir, nil)
+	check(t, s, true)
+	equal(t, len(versionsOf(t, s, "a.txt")), 1, "versions")
+}
+
 // The scenario C10 of the benchmark of record, bench/record: power cuts on the
 // simulated file system. It is a test of this package because only its tests
 // can open a Store there. The benchmark runs it with RW_RECORD set to the file

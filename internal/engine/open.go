@@ -404,7 +404,7 @@ func (s *Engine) End() error {
 		if err = s.Drain(); err == nil {
 			s.LookAgain(-1)
 			s.checkAdopted(time.Now())
-			err = s.Alone("close", s.saveCaches)
+			err = unlessTimeout(s.Alone("close", s.saveCaches))
 		}
 	}
 	if serr := s.shut(); err == nil && !lost { // what is lost cannot be left tidy
@@ -416,8 +416,8 @@ func (s *Engine) End() error {
 	return nil
 }
 
-// saveCaches writes what makes the next Open fast. A full disk is no failure:
-// caches can be rebuilt.
+// saveCaches writes what makes the next Open fast. A full disk is no failure, nor is a
+// process that was stopped with the lock: caches can be rebuilt.
 func (s *Engine) saveCaches() error {
 	// The rows first: a cache must not know of rows that a power cut takes.
 	if err := s.Log.Sync(); err != nil {
