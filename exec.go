@@ -85,8 +85,13 @@ func (x *execution) do(ctx context.Context) error {
 		return x.commit(ctx)
 	}
 	start, err := x.run(ctx)
-	if x.cmd.View == nil || err != nil {
+	if err != nil {
 		return x.fail(err)
+	}
+	if x.cmd.View == nil { // the time was over before the command was started
+		x.out.Discarded = true
+		c.Release()
+		return nil
 	}
 	if x.out.ExitCode != 0 && !x.r.KeepFailed {
 		x.out.Discarded = true

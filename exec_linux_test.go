@@ -183,6 +183,22 @@ func (f whenRead) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
+// TestExecTimeIsOverBeforeItsCommand: the time limit may end before the view is made and
+// the command started. That is no error.
+func TestExecTimeIsOverBeforeItsCommand(t *testing.T) {
+	t.Parallel()
+	dir, base := execPlace(t)
+	helper := filepath.Join(filepath.Dir(dir), "helper")
+	noErr(t, os.WriteFile(helper, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
+	for _, keep := range []bool{false, true} {
+		out, err := openExec(t, dir, nil).Exec(t.Context(), command.Request{
+			Argv: []string{"true"}, Views: base, Helper: helper, TimeoutSeconds: 1, KeepFailed: keep,
+		})
+		noErr(t, err)
+		expect(t, out.TimedOut && out.Discarded && out.ExitCode == 137 && out.Seq == 0, "%+v", out)
+	}
+}
+
 // TestExecNeedsItsMain: a program whose main does not call ExecMain is not started
 // again as if it did.
 func TestExecNeedsItsMain(t *testing.T) {

@@ -114,7 +114,7 @@ func (a *app) note(format string, values ...any) {
 // sayExec reports what happened to the changes.
 func (a *app) sayExec(out *command.Result) {
 	switch {
-	case out.TimedOut:
+	case out.TimedOut && out.Discarded:
 		a.note("the time is over; the changes were thrown away")
 	case out.Discarded && (out.Receipt == nil || !out.Receipt.DryRun):
 		a.note("exit code %d; the changes were thrown away (--keep-failed commits them)", out.ExitCode)
