@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -217,8 +218,8 @@ func allHistory(t *testing.T, s *rw.Store, paths ...string) string {
 func simFiles(fs *simfs.FS, part string) []string {
 	var names []string
 	for p := range fs.Tree() {
-		if filepath.Dir(p) == rw.StateDirName+"/"+part {
-			names = append(names, filepath.Base(p))
+		if path.Dir(p) == rw.StateDirName+"/"+part {
+			names = append(names, path.Base(p))
 		}
 	}
 	sort.Strings(names)
