@@ -223,8 +223,8 @@ func (d *dir) Names() ([]string, error) {
 }
 
 // Information classes of NtSetInformationFile (ntifs.h). Those with Ex take flags. They need
-// Windows 10 and a file system that knows them; the others cannot replace or remove what
-// another program has open.
+// Windows 10 and a file system that knows them, such as NTFS; the others cannot replace or
+// remove a file that is open.
 const (
 	renameInformation        = 10
 	linkInformation          = 11
@@ -280,7 +280,9 @@ func (d *dir) rename(name string, to Dir, newName string, flags uint32) error {
 	if err = set(h, renameInformationEx, info); unknown(err) {
 		info[0] = byte(flags)
 		clear(info[1:4])
-		err = set(h, renameInformation, info)
+		if err = set(h, renameInformation, info); err == windows.ERROR_ACCESS_DENIED {
+			err = windows.ERROR_SHARING_VIOLATION // this class does not replace what is open
+		}
 	}
 	return bare("rename", name, err)
 }
