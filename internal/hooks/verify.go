@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func (r *Run) VerifyStaged(ctx context.Context) error {
 	within, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	for _, v := range list {
-		about, err := runVerify(within, v, view, grace(limit))
+		err := runVerify(within, v, view, grace(limit))
 		if err == nil {
 			continue
 		}
@@ -57,8 +58,10 @@ func (r *Run) VerifyStaged(ctx context.Context) error {
 		if lines := r.Hooks.shownLines(ctx, text); lines != "" {
 			e.With("output", lines)
 		}
+		var about *hook.FileError
+		errors.As(err, &about)
 		for _, m := range c.Muts {
-			if about != "" && !m.Private && m.Target.Path == about {
+			if about != nil && !m.Private && m.Target.Path == about.Path {
 				return c.About(m, e)
 			}
 		}
@@ -105,41 +108,29 @@ func grace(limit time.Duration) time.Duration {
 
 // runVerify runs one verifier, and does not wait for one that never ends, because
 // the locks are held.
-func runVerify(ctx context.Context, v hook.Verifier, view hook.Staged, grace time.Duration) (about string, err error) {
-	type answer struct {
-		about string
-		err   error
-	}
-	done := make(chan answer, 1)
+func runVerify(ctx context.Context, v hook.Verifier, view hook.Staged, grace time.Duration) error {
+	view.Call, view.Files = own(view.Call), slices.Clone(view.Files)
+	done := make(chan error, 1)
 	go func() {
-		a := answer{err: errors.New("a verifier returned no answer")}
-		defer func() {
-			if recover() != nil {
-				a.err = errors.New("a verifier panicked")
+		err := errors.New("a verifier returned no answer") // it ended its goroutine
+		defer func() { done <- err }()
+		_, err = contained("a verifier panicked", func() (text string, err error) {
+			if err = v.Verify(ctx, view); err != nil {
+				text = err.Error() // which must not panic later
 			}
-			done <- a
-		}()
-		view.Call, view.Files = own(view.Call), slices.Clone(view.Files)
-		a.err = v.Verify(ctx, view)
-		var one *hook.FileError
-		if errors.As(a.err, &one) {
-			a.about = one.Path
-		}
+			return text, err
+		})
 	}()
-	late := make(<-chan time.Time)
-	stop := ctx.Done()
-	for {
-		select {
-		case a := <-done:
-			if a.err == nil {
-				a.err = ctx.Err()
-			}
-			return a.about, a.err
-		case <-stop:
-			stop, late = nil, time.After(grace)
-		case <-late:
-			return "", errors.New("a verifier continues after its time limit")
-		}
+	select {
+	case err := <-done:
+		return cmp.Or(err, ctx.Err())
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return cmp.Or(err, ctx.Err())
+	case <-time.After(grace):
+		return errors.New("a verifier continues after its time limit")
 	}
 }
 

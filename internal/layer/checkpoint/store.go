@@ -237,23 +237,14 @@ func (s *Layer) MaxDocument() int64 {
 // Parse reads a document and returns its data: the JSON text, or the string of
 // a text format. It is lenient where another program wrote it.
 func (c *Stored) Parse(text []byte) (content []byte, problem string) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(text, &fields) != nil || fields == nil {
+	doc := struct {
+		*Head
+		Data json.RawMessage `json:"data"`
+	}{Head: &c.Head}
+	var odd *json.UnmarshalTypeError // of a field, which keeps its zero value
+	if err := json.Unmarshal(text, &doc); err != nil && !errors.As(err, &odd) || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return nil, "it is not a JSON object"
 	}
-	for _, f := range []struct {
-		name string
-		into *string
-	}{
-		{"name", &c.Name}, {"format", &c.Format}, {"ttl", &c.TTL}, {"created_at", &c.CreatedAt}, {"updated_at", &c.UpdatedAt},
-		{"expires_at", &c.ExpiresAt}, {"session", &c.Session}, {"caller", &c.Caller}, {"sha256", &c.SHA256},
-	} {
-		json.Unmarshal(fields[f.name], f.into)
-	}
-	json.Unmarshal(fields["format_version"], &c.Version)
-	json.Unmarshal(fields["chunked"], &c.Chunked)
-	json.Unmarshal(fields["raw"], &c.Raw)
-	json.Unmarshal(fields["bytes"], &c.Bytes)
 	c.Name = cmp.Or(c.Name, c.Stem)
 	if problem := c.complete(); problem != "" {
 		return nil, problem
@@ -262,21 +253,20 @@ func (c *Stored) Parse(text []byte) (content []byte, problem string) {
 		return nil, ""
 	}
 	c.Chunked = false
-	raw, ok := fields["data"]
-	if !ok {
+	if doc.Data == nil {
 		return nil, "it has no data"
 	}
 	if c.Raw {
-		return raw, ""
+		return doc.Data, ""
 	}
-	if plain, ok := StringIn(raw); ok && c.Format != "json" {
+	if plain, ok := StringIn(doc.Data); ok && c.Format != "json" {
 		return []byte(plain), ""
 	}
 	if c.Format != "json" && c.Version > 0 {
 		return nil, "its data is not a string"
 	}
 	c.Format = "json"
-	return raw, ""
+	return doc.Data, ""
 }
 
 // complete fills in what another program leaves out, and finds what we would

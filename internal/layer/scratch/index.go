@@ -155,24 +155,14 @@ func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (li
 // parse reads one line. It is lenient: another program may have written it, and only
 // its hash is required.
 func (p *Pad) parse(text []byte, now time.Time) (Row, bool) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(text, &fields) != nil {
-		return Row{}, false
-	}
 	row := Row{text: bytes.Clone(text)}
-	word := func(name string) string {
-		var s string
-		json.Unmarshal(fields[name], &s)
-		return s
-	}
-	row.SHA256 = strings.ToLower(word("sha256"))
-	if !engine.ValidSHA256(row.SHA256) {
+	var odd *json.UnmarshalTypeError // of a field, which keeps its zero value
+	if err := json.Unmarshal(text, &row.Entry); err != nil && !errors.As(err, &odd) {
 		return Row{}, false
 	}
-	json.Unmarshal(fields["bytes"], &row.Bytes)
-	json.Unmarshal(fields["rebuilt"], &row.Rebuilt)
-	row.Label, row.ContentType, row.Notes, row.Caller = word("label"), word("content_type"), word("notes"), word("caller")
-	row.TS, row.ExpiresAt = word("ts"), word("expires_at")
+	if row.SHA256 = strings.ToLower(row.SHA256); !engine.ValidSHA256(row.SHA256) {
+		return Row{}, false
+	}
 	row.BinExists = p.Stored[row.SHA256]
 	if until := engine.ParseTime(row.ExpiresAt); !until.IsZero() && !until.After(now) {
 		row.Over = true
