@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
@@ -186,11 +187,11 @@ type joined struct {
 	s    *Layer
 	dir  fsx.Dir
 	sess *Session
-	at   int // the current piece
-	file fsx.File
+	at   int       // the current piece
+	file fsx.File  // nil before it is opened
+	src  io.Reader // the separator before it, and its content
 	sum  engine.Digest
-	read int64
-	gap  io.Reader // the separator, while it is being read
+	read journal.Size
 }
 
 // join opens the pieces of a session. A nil separator is that of the session.
@@ -218,12 +219,6 @@ func (j *joined) Close() error {
 
 func (j *joined) Read(p []byte) (int, error) {
 	for {
-		if j.gap != nil {
-			if n, err := j.gap.Read(p); err == nil {
-				return n, nil
-			}
-			j.gap = nil
-		}
 		if j.file == nil {
 			if j.at == len(j.sess.Parts) {
 				return 0, io.EOF
@@ -232,9 +227,7 @@ func (j *joined) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		n, err := j.file.Read(p)
-		j.sum.Write(p[:n])
-		j.read += int64(n)
+		n, err := j.src.Read(p)
 		if err != nil && err != io.EOF {
 			return n, err
 		}
@@ -259,6 +252,10 @@ func (j *joined) open() error {
 		return err
 	}
 	j.file, j.sum, j.read = f, engine.NewDigest(), 0
+	j.src = io.TeeReader(f, io.MultiWriter(j.sum, &j.read))
+	if j.at > 0 {
+		j.src = io.MultiReader(strings.NewReader(j.sess.Manifest.Separator), j.src)
+	}
 	return nil
 }
 
@@ -282,10 +279,8 @@ func (j *joined) finish() error {
 			return j.drift(*part)
 		}
 	}
-	part.SHA256, part.Bytes = got, j.read
-	if j.at++; j.at < len(j.sess.Parts) && j.sess.Manifest.Separator != "" {
-		j.gap = strings.NewReader(j.sess.Manifest.Separator)
-	}
+	part.SHA256, part.Bytes = got, int64(j.read)
+	j.at++
 	return nil
 }
 
