@@ -623,7 +623,7 @@ func (c *checker) budgets() error {
 	if engine.IsAbsent(err) || engine.IsUnread(err) {
 		return ignoreAbsent(err)
 	}
-	if _, ok := c.Budgets.Decode(data); err != nil || !ok {
+	if err != nil || !budget.Sound(data) {
 		c.problem(problemBudgets, budget.Name, 0, "the retry counts cannot be read; they start again from zero")
 	}
 	return nil

@@ -9,12 +9,10 @@ import (
 	"slices"
 
 	"github.com/resilientwrite/resilientwrite/admin"
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
-	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -153,22 +151,11 @@ func (p *compaction) transactions(ctx context.Context) error {
 	return nil
 }
 
-// budgets rewrites the counts of failed calls when some are too old.
-func (p *compaction) budgets(context.Context) error {
-	data, err := durable.ReadFile(p.Engine.Disk.State, budget.Name, budget.Limit)
-	if engine.IsAbsent(err) {
-		return nil
-	}
-	counts, ok := p.Budgets.Decode(data)
-	if err != nil || !ok {
-		return nil // a lost count; Check names it
-	}
-	live, err := p.Budgets.Live()
-	over := counts - live
-	if over <= 0 || err != nil {
-		return err
-	}
-	if !p.DryRun {
+// budgets rewrites the counts of failed calls when some are too old. Counts that cannot be
+// read are named by Check.
+func (p *compaction) budgets(context.Context) (err error) {
+	over := p.Budgets.Expired()
+	if over > 0 && !p.DryRun {
 		err = p.Engine.Alone("budget", func() error {
 			defer p.Budgets.Lock()()
 			return p.reserve.Try(p.Budgets.Rewrite)

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -96,7 +97,7 @@ func (g *Layer) follow() error {
 	if engine.IsAbsent(err) || err == nil && st == g.seen {
 		return nil
 	}
-	t, rerr := g.readTally()
+	t, _, rerr := g.readTally()
 	if err = cmp.Or(err, rerr); err == nil {
 		g.take(t)
 		g.seen = st
@@ -123,28 +124,26 @@ func (g *Layer) take(t tally) {
 // Load reads the counts of earlier processes. A damaged file loses counts, but Open
 // does not fail. One that cannot be read now is read with the next call.
 func (g *Layer) Load() {
-	t, _ := g.readTally()
+	t, _, _ := g.readTally()
 	g.task, g.strikes = t.Task, t.Strikes
 }
 
-func (g *Layer) readTally() (tally, error) {
-	t := tally{Strikes: map[string]strike{}}
+// readTally reads the counts of the file, without the expired ones.
+func (g *Layer) readTally() (t tally, expired int, err error) {
+	none := tally{Strikes: map[string]strike{}}
 	if g.Disk.State == nil {
-		return t, nil
+		return none, 0, nil
 	}
 	data, err := durable.ReadFile(g.Disk.State, Name, Limit)
 	if engine.IsAbsent(err) || engine.IsOdd(err) {
-		return t, nil
+		return none, 0, nil
 	}
 	if err != nil || json.Unmarshal(data, &t) != nil || t.Strikes == nil {
-		return tally{Strikes: map[string]strike{}}, err
+		return none, 0, err
 	}
-	for key, k := range t.Strikes {
-		if k.N < 1 || k.expired(g.Now().Unix()) {
-			delete(t.Strikes, key)
-		}
-	}
-	return t, nil
+	all, now := len(t.Strikes), g.Now().Unix()
+	maps.DeleteFunc(t.Strikes, func(_ string, k strike) bool { return k.N < 1 || k.expired(now) })
+	return t, all - len(t.Strikes), nil
 }
 
 // Lock blocks access to the counts by other calls of this process.
@@ -153,23 +152,18 @@ func (g *Layer) Lock() (unlock func()) {
 	return g.mu.Unlock
 }
 
-// Decode reports how many counts the bytes of the file contain, and whether they can be
-// read.
-func (g *Layer) Decode(data []byte) (counts int, ok bool) {
-	var t tally
-	ok = json.Unmarshal(data, &t) == nil
-	return len(t.Strikes), ok
+// Sound reports whether the bytes of the file can be read.
+func Sound(data []byte) bool { return json.Unmarshal(data, new(tally)) == nil }
+
+// Expired returns how many counts of the file have expired; 0 if it cannot be read.
+func (g *Layer) Expired() int {
+	_, expired, _ := g.readTally()
+	return expired
 }
 
-// Live returns the number of counts of the file that have not expired.
-func (g *Layer) Live() (int, error) {
-	t, err := g.readTally()
-	return len(t.Strikes), err
-}
-
-// Rewrite drops those that have. The caller holds Lock.
+// Rewrite drops the counts that have expired. The caller holds Lock.
 func (g *Layer) Rewrite() error {
-	t, err := g.readTally()
+	t, _, err := g.readTally()
 	if err != nil {
 		return err
 	}
@@ -341,7 +335,7 @@ func (g *Layer) Reset() error {
 	clear := func() error {
 		defer g.Lock()()
 		if !g.Opts.ReadOnly {
-			t, err := g.readTally()
+			t, _, err := g.readTally()
 			if err != nil {
 				return err
 			}
