@@ -29,7 +29,7 @@ type pointer struct {
 // register remembers a store that is not among those of the user's state. It is
 // for lists: without it, a store is found from its workspace.
 func register(path string) {
-	base := stateHome()
+	base := StateHome()
 	if base == "" {
 		return
 	}
@@ -67,7 +67,7 @@ func All(w *Workspace) (list []Store) {
 			}
 		}
 	}
-	base := filepath.Join(stateHome(), app)
+	base := filepath.Join(StateHome(), app)
 	if !filepath.IsAbs(base) {
 		return list
 	}

@@ -386,7 +386,7 @@ func Remove(dir string) error {
 	if err := removeSlots(up, retired, isAside(name)); err != nil {
 		return err
 	}
-	if base := stateHome(); base != "" {
+	if base := StateHome(); base != "" {
 		defer os.Remove(filepath.Join(base, app, known, digest(strings.SplitN(dir, aside, 2)[0])+".json"))
 	}
 	return os.RemoveAll(filepath.Join(filepath.Dir(dir), retired))

@@ -353,7 +353,7 @@ var passing = []string{"overlay", "vfat", "exfat"}
 // time of creation, or not for long, a root cannot be recognized, and no store is made
 // there.
 func (w *Workspace) xdg() Place {
-	base := stateHome()
+	base := StateHome()
 	if base == "" || w.Born == 0 {
 		return Place{}
 	}
@@ -379,9 +379,9 @@ func (w *Workspace) xdg() Place {
 	return Place{}
 }
 
-// stateHome is where a user's programs keep their state, "" where that is not
+// StateHome is where a user's programs keep their state, "" where that is not
 // known.
-func stateHome() string {
+func StateHome() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Clean(dir)
 	}

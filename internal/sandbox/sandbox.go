@@ -91,20 +91,6 @@ const (
 	probeName = "probe" // not writable: the probe tries
 )
 
-// DefaultBase is where views are made unless another place is named: in the state
-// directory of the user.
-func DefaultBase() (string, error) {
-	dir := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(dir) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		dir = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(dir, "resilientwrite", "exec"), nil
-}
-
 // newView makes an empty view, after it has removed those that dead processes
 // left.
 func newView(base, root string) (*View, error) {

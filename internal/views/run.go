@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/sandbox"
 )
@@ -117,9 +118,11 @@ func (c *Command) Run(ctx context.Context, e *engine.Engine, allow []string, sca
 func (c *Command) prepare(e *engine.Engine, allow []string) (err error) {
 	c.Root = e.RealRoot
 	if c.Base == "" {
-		if c.Base, err = sandbox.DefaultBase(); err != nil {
-			return fault.New(fault.NoIsolation).Because(err).Hintf("there is no home directory for the view; set XDG_STATE_HOME")
+		home := place.StateHome()
+		if home == "" {
+			return fault.New(fault.NoIsolation).Hintf("there is no home directory for the view; set XDG_STATE_HOME")
 		}
+		c.Base = filepath.Join(home, "resilientwrite", "exec")
 	}
 	if c.Env == nil {
 		c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "RW_") })
