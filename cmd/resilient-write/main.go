@@ -82,33 +82,47 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 func parted(args []string, env func(string) string) (flags []string, command string, rest []string) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&app{env: env}).globalFlags(known)
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if !strings.HasPrefix(arg, "-") || arg == "-" {
-			return flags, arg, args[i+1:]
-		}
-		name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
-		switch name {
-		case "h", "help":
-			return flags, "--help", args[i+1:]
-		case "version":
-			return flags, name, args[i+1:]
-		}
-		name, _, whole := strings.Cut(name, "=")
+	flags, rest = leading(known, args)
+	if len(rest) == 0 {
+		return flags, "", nil
+	}
+	name, _, _ := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+	switch rest[0] {
+	case "-h", "--help", "-help", "--h":
+		return flags, "--help", rest[1:]
+	case "-version", "--version":
+		return flags, "version", rest[1:]
+	}
+	if !isFlag(rest[0]) {
+		return flags, rest[0], rest[1:]
+	}
+	if served, _ := newFlags(env); served.Lookup(name) != nil {
+		rest = nil
+	}
+	return nil, "", rest
+}
+
+func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && arg != "-" }
+
+// leading returns the flags at the beginning of a command line, with two hyphens and
+// their values, and what follows: anything but one of the known flags. One hyphen is
+// enough for the flags of serve.
+func leading(known *pflag.FlagSet, args []string) (flags, rest []string) {
+	for len(args) > 0 && isFlag(args[0]) {
+		flag := strings.TrimLeft(args[0], "-")
+		name, _, whole := strings.Cut(flag, "=")
 		f := known.Lookup(name)
 		if f == nil {
-			if served, _ := newFlags(env); served.Lookup(name) == nil {
-				rest = args[i:]
-			}
-			return nil, "", rest
+			break
 		}
-		flags = append(flags, "--"+strings.TrimLeft(arg, "-"))
-		if f.NoOptDefVal == "" && !whole && i+1 < len(args) {
-			i++
-			flags = append(flags, args[i])
+		n := 1
+		if f.NoOptDefVal == "" && !whole {
+			n = min(2, len(args)) // the next one is its value
 		}
+		flags = append(append(flags, "--"+flag), args[1:n]...)
+		args = args[n:]
 	}
-	return flags, "", nil
+	return flags, args
 }
 
 // globalNames returns the names of these flags.
@@ -117,27 +131,6 @@ func globalNames(env func(string) string) (names []string) {
 	(&app{env: env}).globalFlags(known)
 	known.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
-}
-
-// doubled returns the flags of a command line with two hyphens each. One is enough for
-// those of serve.
-func doubled(known *pflag.FlagSet, args []string) (out []string) {
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if !strings.HasPrefix(arg, "-") || arg == "-" || arg == "--" {
-			return append(out, args[i:]...)
-		}
-		name, _, whole := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if len(name) > 1 {
-			arg = "--" + strings.TrimLeft(arg, "-")
-		}
-		out = append(out, arg)
-		if f := known.Lookup(name); f != nil && f.NoOptDefVal == "" && !whole && i+1 < len(args) {
-			i++
-			out = append(out, args[i])
-		}
-	}
-	return out
 }
 
 func usageError(errs io.Writer, what, hint string) rw.Code {

@@ -105,7 +105,11 @@ func printUsage(w io.Writer, f *pflag.FlagSet) {
 func serve(args []string, env func(string) string, in io.Reader, out, errs io.Writer, asked bool) rw.Code {
 	errs = plain{errs}
 	flags, set := newFlags(env)
-	switch err := flags.Parse(doubled(flags, args)); {
+	given, rest := leading(flags, args)
+	if len(rest) > 0 && isFlag(rest[0]) && len(rest[0]) > 2 { // it is no flag; the error names it as one
+		rest = slices.Concat([]string{"--" + strings.TrimLeft(rest[0], "-")}, rest[1:])
+	}
+	switch err := flags.Parse(slices.Concat(given, rest)); {
 	case errors.Is(err, pflag.ErrHelp):
 		printUsage(errs, flags)
 		return rw.CodeOK

@@ -210,27 +210,11 @@ func (o *output) write(p []byte) (int, error) {
 	if o.ctx == nil {
 		return o.w.Write(p)
 	}
-	type written struct {
-		n   int
-		err error
-	}
-	done := make(chan written, 1)
+	late, end := context.WithCancel(context.WithoutCancel(o.ctx))
+	defer end()
+	defer context.AfterFunc(o.ctx, func() { time.AfterFunc(lastWords, end) })()
 	kept := bytes.Clone(p) // the caller may reuse p after the wait was abandoned
-	go func() {
-		n, err := o.w.Write(kept)
-		done <- written{n, err}
-	}()
-	select {
-	case w := <-done:
-		return w.n, w.err
-	case <-o.ctx.Done():
-	}
-	select {
-	case w := <-done:
-		return w.n, w.err
-	case <-time.After(lastWords):
-		return 0, o.ctx.Err()
-	}
+	return await(late, func() (int, error) { return o.w.Write(kept) }, func(int) {})
 }
 
 // failed returns the first error, or nil.
