@@ -34,30 +34,26 @@ problems remain.`
 		if repair {
 			r.Session = a.session
 			_, err := administer(cmd.Context(), a, a.withOldStore, admin.Operator.Repair, r, showRepair)
-			if err == nil {
-				a.leftUnclean()
-			}
-			return err
+			return a.leftUnclean(err)
 		}
 		for _, name := range []string{"dry-run", "acknowledge", "caller"} {
 			if cmd.Flags().Changed(name) {
 				return &misuse{"--" + name + " without --repair", "a check alone changes nothing; add --repair"}
 			}
 		}
-		if err := inner(cmd, args); err != nil {
-			return err
-		}
-		a.leftUnclean()
-		return nil
+		return a.leftUnclean(inner(cmd, args))
 	}
 	return cmd
 }
 
 // leftUnclean sets the exit code to storage if the store is not clean, for
-// scripts.
-func (a *app) leftUnclean() {
+// scripts. err is the error of the check.
+func (a *app) leftUnclean(err error) error {
 	var r struct{ Clean bool }
-	a.left(rw.CodeStorage, json.Unmarshal(a.done.reply, &r) != nil || !r.Clean)
+	if err == nil && (json.Unmarshal(a.done.reply, &r) != nil || !r.Clean) {
+		a.done.code = rw.CodeStorage
+	}
+	return err
 }
 
 func showCheck(p *printer, r reply) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -170,7 +171,11 @@ func (a *app) tool() *cobra.Command {
 			if len(before) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return toolNames(), cobra.ShellCompDirectiveNoFileComp
+			names := toolNames()
+			for i := range names {
+				names[i] = "rw_" + names[i]
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		Args: takes(1, 2, "call takes the name of a tool and its arguments", ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -192,20 +197,15 @@ func (a *app) tool() *cobra.Command {
 	}
 }
 
-// toolNames returns the names of all tools, for shell completion.
+// toolNames returns the names of all tools.
 func toolNames() (list []string) {
 	for _, t := range toolbox.Table() {
-		list = append(list, "rw_"+t.Name)
+		list = append(list, t.Name)
 	}
 	return list
 }
 
 // plainTool returns the name of a tool without its prefix.
 func plainTool(name string) string {
-	for _, prefix := range []string{"rw_", "rw."} {
-		if len(name) > len(prefix) && name[:len(prefix)] == prefix {
-			return name[len(prefix):]
-		}
-	}
-	return name
+	return strings.TrimPrefix(strings.TrimPrefix(name, "rw_"), "rw.")
 }

@@ -21,13 +21,12 @@ import (
 // eraseOptions are the flags of erase. None of them takes the secret: a command
 // line is recorded in the history of the shell and visible in the process list.
 type eraseOptions struct {
-	request  admin.EraseRequest
-	sha      string // hash of the content to erase, as given
-	file     string
-	fd       int
-	fdGiven  bool
-	yes      bool
-	byNumber bool // --sha256 or --draft-ref
+	request admin.EraseRequest
+	sha     string // hash of the content to erase, as given
+	file    string
+	fd      int
+	fdGiven bool
+	yes     bool
 }
 
 // maxSecret limits the size of a secret: anything larger is a mistake.
@@ -59,7 +58,6 @@ call continues.`,
 		Args: takes(0, 0, "erase takes no arguments", "other users can see a secret on the command line; give it on standard input, or with --secret-file"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.fdGiven = cmd.Flags().Changed("secret-fd")
-			o.byNumber = o.sha != "" || o.request.DraftRef != ""
 			return a.runErase(cmd.Context(), o)
 		},
 	}
@@ -103,7 +101,7 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	if r.SHA256, err = call.ParseDigest(o.sha); err != nil {
 		return rw.NewError("erase", rw.ErrBadSHA256, "", map[string]any{"argument": "sha256"})
 	}
-	if !o.byNumber {
+	if o.sha == "" && o.request.DraftRef == "" {
 		secret, err := a.secret(ctx, o)
 		if err != nil {
 			return err
@@ -121,9 +119,12 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	// written under it before.
 	r.Session, a.session = a.session, ""
 	out, err := administer(ctx, a, a.withOldStore, admin.Operator.Erase, r, showErase)
-	if err == nil {
-		a.left(rw.CodePrecondition, len(out.Workspace) > 0 || out.Unreadable > 0)
-		a.left(rw.CodeStorage, len(out.Left) > 0)
+	switch {
+	case err != nil:
+	case len(out.Left) > 0:
+		a.done.code = rw.CodeStorage
+	case len(out.Workspace) > 0, out.Unreadable > 0:
+		a.done.code = rw.CodePrecondition
 	}
 	return err
 }

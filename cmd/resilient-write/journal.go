@@ -28,25 +28,19 @@ var journals = []verb{
 // the journal.
 func (a *app) journal() *cobra.Command {
 	cmd := a.parent("journal", "The journal: what happened; export and import", "look", journals)
-	for _, one := range cmd.Commands() {
-		if one.Name() == "since" {
-			fromTheStart(one)
-		}
-	}
 	cmd.AddCommand(a.follow(), a.export(), a.imports())
 	return cmd
 }
 
-// fromTheStart makes a reader that names neither a row nor an agent begin at
-// the first row.
-func fromTheStart(cmd *cobra.Command) {
-	inner := cmd.RunE
+// sinceStart makes a reader that names neither a row nor an agent begin at the
+// first row.
+func sinceStart(cmd *cobra.Command) func(*asked) error {
 	cmd.Long += "\n\nWithout SEQ and --agent it starts at the first row."
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if agent := cmd.Flags().Lookup("agent"); len(args) == 0 && agent != nil && !agent.Changed {
-			args = []string{"0"}
+	return func(call *asked) error {
+		if call.fields["after_seq"] == nil && call.fields["agent"] == nil {
+			call.fields["after_seq"] = json.RawMessage("0")
 		}
-		return inner(cmd, args)
+		return nil
 	}
 }
 

@@ -192,13 +192,9 @@ func (a *app) storeAt(dir string) (string, error) {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil || !place.IsStore(abs) {
-		return "", a.noState()
+		return "", rw.NewError(a.command, rw.ErrNotFound, "there is no state directory; resilient-write status --all lists those that there are", nil)
 	}
 	return abs, nil
-}
-
-func (a *app) noState() error {
-	return rw.NewError(a.command, rw.ErrNotFound, "there is no state directory; resilient-write status --all lists those that there are", nil)
 }
 
 // stateError is an error of moving or removing a state directory.

@@ -175,14 +175,10 @@ func (s *settings) checkList() (what, hint string) {
 			return "unknown form of replies", didYouMean(s.replies, "", []string{"brief", "full"}, "replies are brief or full")
 		}
 	}
-	var names []string
-	for _, t := range toolbox.Table() {
-		names = append(names, t.Name)
-	}
+	names := toolNames()
 	for _, name := range s.added() {
-		bare := strings.TrimPrefix(strings.TrimPrefix(name, "rw_"), "rw.")
-		if !slices.Contains(names, bare) {
-			return "unknown tool", didYouMean(bare, "", names, "resilient-write serve --tier full lists all tools")
+		if name = plainTool(name); !slices.Contains(names, name) {
+			return "unknown tool", didYouMean(name, "", names, "resilient-write serve --tier full lists all tools")
 		}
 	}
 	return "", ""

@@ -101,11 +101,3 @@ func streamError(command, what string, err error) error {
 	e.Err = err
 	return e
 }
-
-// left sets the code of a call that completed what it could, if something is
-// left that needs attention.
-func (a *app) left(code rw.Code, is bool) {
-	if is {
-		a.done.code = code
-	}
-}

@@ -35,7 +35,7 @@ type verb struct {
 
 // extras adds flags that are not arguments of a tool, and returns what they do
 // to the call.
-var extras = map[string]func(*cobra.Command) func(*asked) error{"edit": editFlags, "undo": undoFlags}
+var extras = map[string]func(*cobra.Command) func(*asked) error{"edit": editFlags, "undo": undoFlags, "journal_since": sinceStart}
 
 // argument is one argument in the schema of a tool.
 type argument struct {
