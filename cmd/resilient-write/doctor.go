@@ -173,18 +173,17 @@ func foreign(e clients.Entry, project string) string {
 // isOwn reports whether a command starts this program, the one of its name in
 // PATH, or nothing, which is a problem that the user is told.
 func isOwn(command string) bool {
-	if command == clients.Program {
-		return true
-	}
-	info, err := os.Stat(command)
 	own, _ := os.Executable()
 	found, _ := exec.LookPath(clients.Program)
-	for _, path := range []string{own, found} {
-		if other, oerr := os.Stat(path); err == nil && oerr == nil && os.SameFile(info, other) {
-			return filepath.IsAbs(command)
-		}
-	}
-	return filepath.IsAbs(command) && errors.Is(err, os.ErrNotExist)
+	_, err := os.Stat(command)
+	return command == clients.Program || filepath.IsAbs(command) && (errors.Is(err, os.ErrNotExist) || sameFile(command, own) || sameFile(command, found))
+}
+
+// sameFile reports whether two paths lead to one file.
+func sameFile(a, b string) bool {
+	of, err := os.Stat(a)
+	other, oerr := os.Stat(b)
+	return err == nil && oerr == nil && os.SameFile(of, other)
 }
 
 // doctorTime is the time limit of one entry.

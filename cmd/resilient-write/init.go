@@ -486,12 +486,8 @@ func ownCommand(whole bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if found, err := exec.LookPath(clients.Program); err == nil && !whole {
-		a, aerr := os.Stat(own)
-		b, berr := os.Stat(found)
-		if aerr == nil && berr == nil && os.SameFile(a, b) {
-			return clients.Program, nil
-		}
+	if found, err := exec.LookPath(clients.Program); err == nil && !whole && sameFile(own, found) {
+		return clients.Program, nil
 	}
 	return own, nil
 }

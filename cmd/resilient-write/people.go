@@ -60,20 +60,15 @@ var (
 	passFlag = regexp.MustCompile(`\b(pass|without|omit|with) (force|strict|validate|encoding)\b`)
 )
 
-// subcommands translates the names of tools in a text to subcommands.
-func subcommands(text string) string {
-	return wireTool.ReplaceAllStringFunc(text, func(name string) string {
+// spoken translates a text for agents to the command line: subcommands for
+// tools, flags for arguments.
+func spoken(hint string) string {
+	hint = wireTool.ReplaceAllStringFunc(toolbox.NameTools(hint), func(name string) string {
 		if words := subcommandOf(strings.TrimPrefix(name, "rw_")); words != "" {
 			return "resilient-write " + words
 		}
 		return name
 	})
-}
-
-// spoken translates a text for agents to the command line: subcommands for
-// tools, flags for arguments.
-func spoken(hint string) string {
-	hint = subcommands(toolbox.NameTools(hint))
 	hint = wireMode.ReplaceAllString(hint, "--mode $1")
 	hint = wireName.ReplaceAllStringFunc(hint, func(name string) string {
 		if isArgument(name) {

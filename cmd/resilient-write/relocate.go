@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -246,38 +245,26 @@ func (a *app) removeState(dir string, yes bool) error {
 	return a.reply(map[string]string{"removed": dir}, func(p *printer, r reply) { p.line("removed %s", r.text("removed")) })
 }
 
-// listedStore is one state directory in a list.
-type listedStore struct {
-	State string    `json:"state"`
-	Root  string    `json:"root"` // the workspace when the store was last opened
-	Gone  bool      `json:"root_gone"`
-	Bytes int64     `json:"bytes"`
-	Used  time.Time `json:"used"`
-}
-
 // statusAll lists the state directories of this user.
 func (a *app) statusAll() error {
 	var w *place.Workspace
 	if root, err := a.realRoot(); err == nil {
 		w, _ = place.Look(root)
 	}
-	list := []listedStore{}
-	for _, s := range place.All(w) {
-		list = append(list, listedStore{s.Path, s.Root, s.Gone, s.Bytes, s.Used.UTC()})
-	}
-	slices.SortFunc(list, func(x, y listedStore) int { return y.Used.Compare(x.Used) })
+	list := append([]place.Store{}, place.All(w)...)
+	slices.SortFunc(list, func(x, y place.Store) int { return y.Used.Compare(x.Used) })
 	return a.reply(struct {
-		Stores []listedStore `json:"stores"`
+		Stores []place.Store `json:"stores"`
 	}{list}, func(p *printer, _ reply) {
 		if len(list) == 0 {
 			p.line("there is no state directory")
 		}
-		rows(p, []string{"workspace", "size", "used", "state"}, list, func(s listedStore) []string {
+		rows(p, []string{"workspace", "size", "used", "state"}, list, func(s place.Store) []string {
 			root := s.Root
 			if s.Gone {
 				root += " (gone)"
 			}
-			return []string{printable(root), fmt.Sprint((s.Bytes+1023)>>10, " KiB"), whenAt(s.Used), printable(s.State)}
+			return []string{printable(root), fmt.Sprint((s.Bytes+1023)>>10, " KiB"), whenAt(s.Used), printable(s.Path)}
 		})
 	})
 }

@@ -345,16 +345,14 @@ func (s *settings) place(flag, name string) error {
 	if gitdir.Uses(filepath.Join(real, filepath.Base(abs)), gitdir.ThisUser(), root) {
 		return &misuse{flag + " is in a place that git reads or runs", "name a file elsewhere"}
 	}
-	own, err := os.Stat(s.stateDirectory())
-	for dir := real; err == nil; dir = filepath.Dir(dir) {
-		if info, err := os.Stat(dir); err == nil && os.SameFile(info, own) {
+	for dir, own := real, s.stateDirectory(); ; dir = filepath.Dir(dir) {
+		switch {
+		case sameFile(dir, own):
 			return &misuse{flag + " is in the state directory", "name a file elsewhere"}
-		}
-		if filepath.Dir(dir) == dir {
-			break
+		case filepath.Dir(dir) == dir:
+			return nil
 		}
 	}
-	return nil
 }
 
 // stateDirectory returns the state directory of the workspace.

@@ -15,11 +15,11 @@ import (
 
 // Store is a state directory that was found.
 type Store struct {
-	Path  string    // absolute
-	Root  string    // the workspace when the store was used last; "" where that is not recorded
-	Gone  bool      // there is no directory under that path
-	Bytes int64     // of its files
-	Used  time.Time // the newest change of a file in it
+	Path  string    `json:"state"`     // absolute
+	Root  string    `json:"root"`      // the workspace when the store was used last; "" where that is not recorded
+	Gone  bool      `json:"root_gone"` // there is no directory under that path
+	Bytes int64     `json:"bytes"`     // of its files
+	Used  time.Time `json:"used"`      // the newest change of a file in it
 }
 
 type pointer struct {
@@ -103,7 +103,7 @@ func describe(path string) Store {
 		if info, err := e.Info(); err == nil {
 			s.Bytes += info.Size()
 			if info.ModTime().After(s.Used) {
-				s.Used = info.ModTime()
+				s.Used = info.ModTime().UTC()
 			}
 		}
 		return nil
