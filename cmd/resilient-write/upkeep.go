@@ -3,9 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -100,4 +103,171 @@ func streamError(command, what string, err error) error {
 	e := rw.NewError(command, detail, what+": "+plainError(err), nil)
 	e.Err = err
 	return e
+}
+
+// check verifies the store. With --repair it also repairs what it finds.
+func (a *app) check() *cobra.Command {
+	var repair bool
+	var r admin.RepairRequest
+	cmd := a.build(verb{"check", "check", "Check the store, like fsck; --repair repairs what it can", "upkeep", nil, "", showCheck})
+	cmd.Long += `
+
+The exit code is 7 when there are problems. With --repair the store is checked
+deeply, caches are rebuilt, damaged objects are moved to quarantine/, and rows
+that are complete but out of order are reordered. Nothing is deleted, no row is
+invented, and no file of the workspace is changed; the exit code is 7 when
+problems remain.`
+	f := cmd.Flags()
+	f.BoolVar(&repair, "repair", false, "repair what can be repaired, and report the rest")
+	f.BoolVar(&r.DryRun, "dry-run", false, "with --repair: report what would be done, but change nothing")
+	f.StringVar(&r.Acknowledge, "acknowledge", "", "with --repair: accept journal damage that cannot be repaired, for this `reason`, which is recorded in the journal; check no longer reports that damage")
+	callerFlag(f, &r.Caller)
+	f.Lookup("caller").Usage = "with --repair: " + f.Lookup("caller").Usage
+	inner := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if repair {
+			r.Session = a.session
+			_, err := administer(cmd.Context(), a, a.withOldStore, admin.Operator.Repair, r, showRepair)
+			return a.leftUnclean(err)
+		}
+		for _, name := range []string{"dry-run", "acknowledge", "caller"} {
+			if cmd.Flags().Changed(name) {
+				return &misuse{"--" + name + " without --repair", "a check alone changes nothing; add --repair"}
+			}
+		}
+		return a.leftUnclean(inner(cmd, args))
+	}
+	return cmd
+}
+
+// leftUnclean sets the exit code to storage if the store is not clean, for
+// scripts. err is the error of the check.
+func (a *app) leftUnclean(err error) error {
+	var r struct{ Clean bool }
+	if err == nil && (json.Unmarshal(a.done.reply, &r) != nil || !r.Clean) {
+		a.done.code = rw.CodeStorage
+	}
+	return err
+}
+
+func showCheck(p *printer, r reply) {
+	p.problems("problem", r.list("problems"), "detail")
+	if r.text("clean") == "true" {
+		p.line("%s", p.paint(green, "clean"))
+	} else {
+		p.line("%s", p.paint(red, several(len(r.list("problems")), "problem"))+p.paint(faint, "; check --repair --dry-run reports what can be repaired"))
+	}
+	if c := r.object("counters"); len(c.fields) > 0 {
+		p.line("%s", p.paint(faint, pairs(c)))
+	}
+}
+
+// several formats a number with the noun of what is counted.
+func several(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// problems prints one row for each problem, with the text of the given field.
+func (p *printer) problems(head string, list []reply, field string) {
+	rows(p, []string{head, "path", "row", field}, list, func(one reply) []string {
+		return []string{one.text("code"), one.text("path"), one.number("seq"), one.text(field)}
+	})
+}
+
+func showRepair(p *printer, r reply) {
+	dry := r.object("receipt").text("dry_run") == "true"
+	actions, left := r.list("actions"), r.list("left")
+	did := "did"
+	if dry {
+		did = "would be"
+	}
+	rows(p, []string{did, "problem", "path", "row", "detail"}, actions, func(one reply) []string {
+		return []string{strings.ReplaceAll(one.text("did"), "_", " "), one.text("code"), one.text("path"), one.number("seq"), one.text("detail")}
+	})
+	p.problems("left", left, "why")
+	switch {
+	case len(left) > 0:
+		p.line("%s", p.paint(red, fmt.Sprintf("%d repaired, %d left", len(actions), len(left))))
+	case dry && len(actions) > 0:
+		p.line("%s all can be repaired: %s", p.paint(yellow, "dry run"), several(len(actions), "problem"))
+	case len(actions) > 0:
+		p.line("%s repaired: %s", p.paint(green, "clean"), several(len(actions), "problem"))
+	default:
+		p.line("%s nothing to do", p.paint(green, "clean"))
+	}
+}
+
+// compact compacts the state directory.
+func (a *app) compact() *cobra.Command {
+	var r admin.CompactRequest
+	var keep int
+	cmd := &cobra.Command{
+		Use: "compact", Short: "Archive old rows, apply the limits, remove what has expired", GroupID: "upkeep", Args: noArguments,
+		Long: `Compact the state directory while writers are running.
+
+Journal segments older than the newest --keep-rows rows move to archive/, where
+history, tail, undo and check still read them; only cursors no longer reach
+them. Limits of history are applied. Expired objects are removed: raw material,
+checkpoints, refused drafts, staged transactions, retry counts. Kept versions
+that another work tree of the repository has too are then stored once.
+
+If it is killed, the store remains valid and the next call continues.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("keep-rows") {
+				r.KeepRows = &keep
+			}
+			r.Session = a.session
+			_, err := administer(cmd.Context(), a, a.withOldStore, admin.Operator.Compact, r, showCompact)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&keep, "keep-rows", 10_000, "keep at least this many of the newest `rows` where cursors can reach them")
+	f.BoolVar(&r.DryRun, "dry-run", false, "report what would be archived and removed, but change nothing")
+	callerFlag(f, &r.Caller)
+	return cmd
+}
+
+// gone are the counts of what compact removes, in words.
+var gone = []struct{ field, words string }{
+	{"versions_removed", "kept versions over a limit"},
+	{"scratch_removed", "objects of the scratchpad"},
+	{"checkpoints_removed", "checkpoints"},
+	{"drafts_removed", "refused drafts"},
+	{"transactions_dropped", "staged transactions"},
+	{"budgets_removed", "retry counts"},
+}
+
+func showCompact(p *printer, r reply) {
+	switch dry := r.object("receipt").text("dry_run") == "true"; {
+	case r.text("status") == string(rw.StatusUnchanged):
+		p.line("%s nothing to do", p.paint(green, "compact"))
+	case dry:
+		p.line("%s nothing was changed; a call would write snapshots of the index and make the changes below", p.paint(yellow, "dry run"))
+	default:
+		p.line("%s done", p.paint(green, "compact"))
+	}
+	archived := r.list("archived")
+	if len(archived) > 0 {
+		p.line("to archive/:")
+	}
+	rows(p, []string{"rows", "count", "size", "sha256"}, archived, func(s reply) []string {
+		return []string{s.text("first") + "–" + s.text("last"), s.text("rows"), size(s.fields["bytes"]), short(s.text("sha256"))}
+	})
+	for _, one := range gone {
+		if n := r.number(one.field); n != "" {
+			extra := ""
+			if one.field == "versions_removed" {
+				extra = fmt.Sprintf(", %s", size(r.fields["version_bytes"]))
+			}
+			p.line("removed: %s %s%s", n, one.words, extra)
+		}
+	}
+	if n := r.number("versions_shared"); n != "" {
+		p.line("shared with other work trees: %s kept versions", n)
+	}
+	p.line("%s", p.paint(faint, fmt.Sprintf("cursors reach back to row %s; %s snapshots of the index", r.text("live_from"), r.text("snapshots"))))
 }

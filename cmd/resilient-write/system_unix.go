@@ -7,7 +7,11 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // listenUnix creates a socket that only this user can connect to. It is bound
@@ -74,4 +78,23 @@ func (s *socket) Close() error {
 		os.Remove(s.path)
 	}
 	return err
+}
+
+// ignoreSizeSignal makes a file size limit an error of the write instead of
+// ending the process.
+func ignoreSizeSignal() { signal.Ignore(syscall.SIGXFSZ) }
+
+// ignorePipeSignal does the same for an output that the client has closed.
+func ignorePipeSignal() { signal.Ignore(syscall.SIGPIPE) }
+
+// handedOver reports whether the caller left a descriptor open for writing.
+// Descriptors that the process opened itself are close-on-exec, so they cannot
+// be inherited ones.
+func handedOver(fd int) bool {
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || own&unix.FD_CLOEXEC != 0 {
+		return false
+	}
+	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && mode&unix.O_ACCMODE != unix.O_RDONLY
 }

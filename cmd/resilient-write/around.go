@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -200,4 +201,142 @@ func changed(r around.ChangesResult) string {
 		}
 	}
 	return cmp.Or(strings.Join(words, ", "), "nothing was changed")
+}
+
+// snapshot is the parent of the subcommands that make, list, compare and
+// restore states of the whole workspace.
+func (a *app) snapshot() *cobra.Command {
+	var r around.SnapshotRequest
+	cmd := &cobra.Command{
+		Use: "snapshot", Short: "Record the state of the whole workspace, to compare and restore it", GroupID: "work", Args: noArguments,
+		Long: `Record the state of the whole workspace, to compare and restore it: every file
+that changes records, with its content.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return do(cmd.Context(), a, a.withStore, false, (*rw.Store).Snapshot, r, func(p *printer, out around.Snapshot) {
+				p.line("%s: %d files, %d of them in git", out.ID, out.Files, out.FromGit)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&r.Label, "label", "", "what it is for, in a few words")
+	cmd.Flags().StringVar(&r.Session, "session", "", "name of the working session")
+	cmd.AddCommand(a.snapshotList(), a.snapshotDiff(), a.snapshotRestore())
+	return cmd
+}
+
+func (a *app) snapshotList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the snapshots, newest first", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return do(cmd.Context(), a, a.withOldStore, true, (*rw.Store).SnapshotList, around.SnapshotListRequest{}, func(p *printer, out around.SnapshotListResult) {
+				var rows [][]string
+				for _, x := range out.Snapshots {
+					rows = append(rows, []string{x.ID, whenAt(x.At), fmt.Sprint(x.Files), short(x.BaseCommit), x.Label})
+				}
+				p.table([]string{"snapshot", "time", "files", "commit", "label"}, rows)
+			})
+		},
+	}
+}
+
+func (a *app) snapshotDiff() *cobra.Command {
+	return &cobra.Command{
+		Use: "diff ID [ID]", Short: "List the files that differ between two snapshots, or from the workspace",
+		Args: takes(1, 2, "diff takes one or two snapshots", "resilient-write snapshot list shows them"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := around.SnapshotDiffRequest{From: args[0], To: strings.Join(args[1:], "")}
+			return do(cmd.Context(), a, a.withOldStore, false, (*rw.Store).SnapshotDiff, r, func(p *printer, out around.SnapshotDiffResult) {
+				for _, f := range out.Files {
+					p.line("%-8s %s", f.Change, printable(f.Path))
+				}
+				p.line("%d created, %d changed, %d deleted", out.Created, out.Changed, out.Deleted)
+			})
+		},
+	}
+}
+
+func (a *app) snapshotRestore() *cobra.Command {
+	var r rw.SnapshotRestoreRequest
+	cmd := &cobra.Command{
+		Use: "restore ID", Short: "Restore the workspace to a snapshot; undo reverts it",
+		Args: takes(1, 1, "restore takes one snapshot", "resilient-write snapshot list shows them"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.ID = args[0]
+			return do(cmd.Context(), a, a.withOldStore, false, (*rw.Store).SnapshotRestore, r, func(p *printer, out rw.SnapshotRestoreResult) {
+				for _, f := range out.Results {
+					p.line("%-8s %s", f.Op, printable(f.Path))
+				}
+				p.line("%s, %d files", out.Status, len(out.Results))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&r.Force, "force", false, "also replace what was changed since without a tool call")
+	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "check everything, change nothing")
+	return cmd
+}
+
+// claimsReply has the form of the tool's reply.
+type claimsReply struct {
+	Claims []around.Claim `json:"claims"`
+}
+
+// claim claims paths for one session, as the tool does.
+func (a *app) claim() *cobra.Command {
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use: "claim PATH...", Short: "Keep other sessions from changing paths for a while", GroupID: "work",
+		Long: `Keep the tools of other sessions from changing files or directories until the
+claim ends or is released: they are refused, and so are the edits of hosts with
+hooks. What a shell command changes anyway is reported to its model. Claims
+do not bind an operator, that is, the commands of this program.
+
+The claim belongs to --session, or else to the session "operator". The paths are
+relative to the workspace.`,
+		Args: takes(1, -1, "claim takes the paths to keep", "resilient-write claim src/parser docs/parser.md; resilient-write claim list shows the claims"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) {
+				c, err := s.Claim(ctx, args, ttl)
+				return []around.Claim{c}, err
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&ttl, "ttl", around.MaxClaim, "how long the claim holds, at most 10m")
+	cmd.AddCommand(
+		&cobra.Command{Use: "list", Short: "List the claims that hold", Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClaims(cmd.Context(), a.withOldStore, true, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) { return s.Claims(ctx) })
+		}},
+		&cobra.Command{Use: "release NUMBER...", Short: "End claims, of whichever session", Args: takes(1, -1, "release takes the numbers of claims", "resilient-write claim list shows them"), RunE: func(cmd *cobra.Command, args []string) error {
+			var numbers []uint64
+			for _, text := range args {
+				n, err := strconv.ParseUint(text, 10, 64)
+				if err != nil {
+					return &misuse{"a claim is named by its number", "resilient-write claim list shows the numbers"}
+				}
+				numbers = append(numbers, n)
+			}
+			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) {
+				for _, n := range numbers {
+					if err := s.Release(ctx, n); err != nil {
+						return nil, err
+					}
+				}
+				return s.Claims(ctx)
+			})
+		}},
+	)
+	return cmd
+}
+
+// withClaims lists or changes claims in the session of the command.
+func (a *app) withClaims(ctx context.Context, open opener, looks bool, work func(context.Context, *rw.Store) ([]around.Claim, error)) error {
+	return do(ctx, a, open, looks, func(s *rw.Store, ctx context.Context, session string) (claimsReply, error) {
+		list, err := work(rw.WithCaller(ctx, "", session), s)
+		return claimsReply{list}, err
+	}, cmp.Or(a.session, operator), func(p *printer, r claimsReply) {
+		if len(r.Claims) == 0 {
+			p.line("nothing is claimed")
+		}
+		rows(p, []string{"claim", "session", "until", "paths"}, r.Claims, func(c around.Claim) []string {
+			return []string{fmt.Sprint(c.Fence), c.Session, c.Until.Local().Format(time.TimeOnly), strings.Join(c.Paths, ", ")}
+		})
+	})
 }

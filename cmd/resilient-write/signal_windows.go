@@ -1,5 +1,0 @@
-package main
-
-func ignoreSizeSignal() {}
-
-func ignorePipeSignal() {}
