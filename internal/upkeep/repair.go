@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -361,18 +360,26 @@ func (p *repairing) scratchIndex(ctx context.Context, q admin.CheckProblem) erro
 	if !p.does(admin.RepairRebuilt, q, "rewritten with every known entry; unreadable lines are in quarantine") {
 		return nil
 	}
-	return p.Commit(ctx, "scratch_index", func(c *engine.Commit) {
-		c.ExtraLocks = []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}
+	return p.choose(ctx, "scratch_index", engine.PathLock(engine.StateDirName+"/"+scratch.Index), func(c *engine.Commit) ([]*engine.Mutation, error) {
+		pad, err := p.Scratch.Open()
+		if err != nil {
+			return nil, err
+		}
+		m, err := p.Scratch.IndexWithout(c, pad, nil)
+		return []*engine.Mutation{m}, err
+	})
+}
+
+// choose commits the mutations that plan returns under a lock.
+func (p *repairing) choose(ctx context.Context, what, lock string, plan func(*engine.Commit) ([]*engine.Mutation, error)) error {
+	return p.Commit(ctx, what, func(c *engine.Commit) {
+		c.ExtraLocks = []string{lock}
 		c.Plan = func(context.Context) error {
-			pad, err := p.Scratch.Open()
+			muts, err := plan(c)
 			if err != nil {
 				return err
 			}
-			m, err := p.Scratch.IndexWithout(c, pad, nil)
-			if err != nil {
-				return err
-			}
-			return c.Choose(m)
+			return c.Choose(muts...)
 		}
 	})
 }
@@ -387,26 +394,19 @@ func (p *repairing) checkpoint(ctx context.Context, q admin.CheckProblem) error 
 	if err := p.oddFiles(ctx, name); err != nil {
 		return err
 	}
-	return p.Commit(ctx, "checkpoint "+name, func(c *engine.Commit) {
-		c.ExtraLocks = []string{engine.PathLock(checkpoint.Path(name))}
-		c.Plan = func(context.Context) error {
-			old, err := p.Checkpoints.Read(name, true)
-			if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
-				return c.Choose()
-			}
-			if err != nil {
-				return err
-			}
-			files, err := p.Checkpoints.Quarantine(old, false)
-			if err != nil {
-				return err
-			}
-			var muts []*engine.Mutation
-			for _, file := range files {
-				muts = append(muts, checkpoint.Object(file, engine.OpDelete))
-			}
-			return c.Choose(muts...)
+	return p.choose(ctx, "checkpoint "+name, engine.PathLock(checkpoint.Path(name)), func(*engine.Commit) (muts []*engine.Mutation, err error) {
+		old, err := p.Checkpoints.Read(name, true)
+		if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
+			return nil, nil
 		}
+		if err != nil {
+			return nil, err
+		}
+		files, err := p.Checkpoints.Quarantine(old, false)
+		for _, file := range files {
+			muts = append(muts, checkpoint.Object(file, engine.OpDelete))
+		}
+		return muts, err
 	})
 }
 
@@ -447,23 +447,17 @@ func (p *repairing) manifest(ctx context.Context, q admin.CheckProblem) error {
 	if err != nil {
 		return err
 	}
-	return p.Commit(ctx, "manifest "+session, func(c *engine.Commit) {
-		c.ExtraLocks = []string{chunks.Lock(session)}
-		c.Plan = func(context.Context) error {
-			sess, err := p.Chunks.Read(session)
-			if err != nil || sess.State == chunks.ManifestWhole || !sess.Found {
-				return errors.Join(err, c.Choose())
-			}
-			if err := p.Chunks.FillHashes(sess); err != nil {
-				return err
-			}
-			m := engine.NewObject(chunks.ManifestObject(session), "manifest", engine.OpOverwrite)
-			m.Ungated = true
-			if err := chunks.HoldManifest(m, sess); err != nil {
-				return err
-			}
-			return c.Choose(m)
+	return p.choose(ctx, "manifest "+session, chunks.Lock(session), func(*engine.Commit) ([]*engine.Mutation, error) {
+		sess, err := p.Chunks.Read(session)
+		if err != nil || sess.State == chunks.ManifestWhole || !sess.Found {
+			return nil, err
 		}
+		if err := p.Chunks.FillHashes(sess); err != nil {
+			return nil, err
+		}
+		m := engine.NewObject(chunks.ManifestObject(session), "manifest", engine.OpOverwrite)
+		m.Ungated = true
+		return []*engine.Mutation{m}, chunks.HoldManifest(m, sess)
 	})
 }
 
