@@ -90,20 +90,24 @@ func parted(args []string, env func(string) string) (flags []string, command str
 	if len(rest) == 0 {
 		return flags, "", nil
 	}
-	name, _, _ := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
-	switch rest[0] {
-	case "-h", "--help", "-help", "--h":
-		return flags, "--help", rest[1:]
-	case "-version", "--version":
-		return flags, "version", rest[1:]
-	}
-	if !isFlag(rest[0]) {
+	switch flag := strings.TrimLeft(rest[0], "-"); {
+	case !isFlag(rest[0]):
 		return flags, rest[0], rest[1:]
+	case flag == "h", flag == "help":
+		return flags, "--help", rest[1:]
+	case flag == "version":
+		return flags, flag, rest[1:]
 	}
-	if served, _ := newFlags(env); served.Lookup(name) != nil {
+	if served, _ := newFlags(env); served.Lookup(nameOf(rest[0])) != nil {
 		rest = nil
 	}
 	return nil, "", rest
+}
+
+// nameOf returns the name of a flag as given, with or without a value.
+func nameOf(flag string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+	return name
 }
 
 func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && arg != "-" }
@@ -113,17 +117,15 @@ func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && arg != "-" 
 // enough for the flags of serve.
 func leading(known *pflag.FlagSet, args []string) (flags, rest []string) {
 	for len(args) > 0 && isFlag(args[0]) {
-		flag := strings.TrimLeft(args[0], "-")
-		name, _, whole := strings.Cut(flag, "=")
-		f := known.Lookup(name)
+		f := known.Lookup(nameOf(args[0]))
 		if f == nil {
 			break
 		}
 		n := 1
-		if f.NoOptDefVal == "" && !whole {
+		if f.NoOptDefVal == "" && !strings.Contains(args[0], "=") {
 			n = min(2, len(args)) // the next one is its value
 		}
-		flags = append(append(flags, "--"+flag), args[1:n]...)
+		flags = append(append(flags, "--"+strings.TrimLeft(args[0], "-")), args[1:n]...)
 		args = args[n:]
 	}
 	return flags, args

@@ -114,7 +114,7 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	errs = plain{errs}
 	flags, set := newFlags(env)
 	given, rest := leading(flags, args)
-	if len(rest) > 0 && isFlag(rest[0]) && len(rest[0]) > 2 { // it is no flag; the error names it as one
+	if len(rest) > 0 && isFlag(rest[0]) && len(nameOf(rest[0])) > 1 { // it is no flag; the error names it as one
 		rest = slices.Concat([]string{"--" + strings.TrimLeft(rest[0], "-")}, rest[1:])
 	}
 	switch err := flags.Parse(slices.Concat(given, rest)); {
