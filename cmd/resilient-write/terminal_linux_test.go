@@ -348,20 +348,19 @@ func TestEraseOnATerminal(t *testing.T) {
 		code  rw.Code
 	}{
 		{"confirmed", leakedSecret + "\n", false, rw.CodeOK},
-		{"Ctrl-C", leakedSecret[:9], true, rw.CodePrecondition},
+		{"Ctrl-C", leakedSecret[:9] + "\x03", true, rw.CodePrecondition},
 	} {
 		keys, screen := terminal(t)
 		cmd := s.process("erase")
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // Ctrl-C is a signal
 		noErr(t, cmd.Start())
 		defer time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() }).Stop()
 		term := reading(t, keys, cmd)
 		term.sees("not shown")
 		waitForEcho(t, screen, false)
 		term.types(row.typed)
-		if row.sig {
-			cmd.Process.Signal(os.Interrupt)
-		} else {
+		if !row.sig {
 			term.sees("Type yes")
 			term.types("yes\n")
 			term.sees("history")
