@@ -75,11 +75,17 @@ func (o *Options) orDefaults() Options {
 // ToolInfo is [toolbox.Tool].
 type ToolInfo = toolbox.Tool
 
+// Tier is [toolbox.Tier].
+type Tier = toolbox.Tier
+
 // Preset is [toolbox.Preset].
 type Preset = toolbox.Preset
 
 // Replies is [toolbox.Replies].
 type Replies = toolbox.Replies
+
+// NextAction is [toolbox.NextAction].
+type NextAction = toolbox.NextAction
 
 // The presets and the forms of replies.
 const (
@@ -90,5 +96,23 @@ const (
 	FullReplies  = toolbox.FullReplies
 )
 
+// SchemaVersion is [toolbox.SchemaVersion].
+const SchemaVersion = toolbox.SchemaVersion
+
 // Instructions are [toolbox.Instructions].
 const Instructions = toolbox.Instructions
+
+// Table is [toolbox.Table].
+func Table() []ToolInfo { return toolbox.Table() }
+
+// Tool is [toolbox.Lookup].
+func Tool(name string) (ToolInfo, bool) { return toolbox.Lookup(name) }
+
+// Presets is [toolbox.Presets].
+func Presets() []Preset { return toolbox.Presets() }
+
+// ParsePreset is [toolbox.ParsePreset].
+func ParsePreset(name string) (Preset, error) { return toolbox.ParsePreset(name) }
+
+// ParseReplies is [toolbox.ParseReplies].
+func ParseReplies(name string) (Replies, error) { return toolbox.ParseReplies(name) }
