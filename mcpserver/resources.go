@@ -334,19 +334,10 @@ func (h *host) readFile(ctx context.Context, arg string) (any, string, error) {
 // textType returns the media type of a text file by its name. It does not query the
 // system, whose answer would differ between machines.
 func textType(name string) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".json":
-		return jsonType
-	case ".md", ".markdown":
-		return "text/markdown"
-	case ".html", ".htm":
-		return "text/html"
-	case ".csv":
-		return "text/csv"
-	case ".xml":
-		return "application/xml"
-	case ".yaml", ".yml":
-		return "application/yaml"
-	}
-	return "text/plain"
+	return cmp.Or(textTypes[strings.ToLower(path.Ext(name))], "text/plain")
+}
+
+var textTypes = map[string]string{
+	".json": jsonType, ".md": "text/markdown", ".markdown": "text/markdown", ".html": "text/html", ".htm": "text/html",
+	".csv": "text/csv", ".xml": "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml",
 }

@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,16 +187,12 @@ func chosen(s settings) ([]scenario, error) {
 		return all, nil
 	}
 	var list []scenario
-	for _, id := range strings.Split(s.scenario, ",") {
-		found := false
-		for _, sc := range all {
-			if strings.EqualFold(sc.id, strings.TrimSpace(id)) {
-				list, found = append(list, sc), true
-			}
-		}
-		if !found {
+	for id := range strings.SplitSeq(s.scenario, ",") {
+		i := slices.IndexFunc(all, func(sc scenario) bool { return strings.EqualFold(sc.id, strings.TrimSpace(id)) })
+		if i < 0 {
 			return nil, fmt.Errorf("there is no scenario %q", id)
 		}
+		list = append(list, all[i])
 	}
 	return list, nil
 }

@@ -119,14 +119,10 @@ func (p *proc) Has(v verb) bool {
 
 // kill ends the process and waits until it is gone.
 func (p *proc) kill() {
-	if p.dead {
-		return
+	if !p.dead {
+		p.cmd.Process.Kill()
 	}
-	p.dead = true
-	p.cmd.Process.Kill()
-	p.in.Close()
-	p.cmd.Wait()
-	unix.Close(p.sock)
+	p.stop()
 }
 
 // stop ends the process cleanly.

@@ -38,9 +38,9 @@ type row struct {
 
 // seen is the result of the scanner for one text.
 type seen struct {
-	credentials, refused bool
-	blocking             int // findings that alone or together cause a refusal
-	findings             []scan.Finding
+	refused  bool
+	blocking int            // findings that alone or together cause a refusal
+	findings []scan.Finding // of credentials
 }
 
 // notCredentials are the families that are not credentials.
@@ -55,7 +55,6 @@ func look(s *scan.Scanner, text []byte) seen {
 		if slices.Contains(notCredentials, f.Family) {
 			continue
 		}
-		out.credentials = true
 		out.findings = append(out.findings, f)
 		if f.Confidence == scan.Confirmed || out.refused && f.Confidence == scan.Likely {
 			out.blocking++
@@ -93,7 +92,7 @@ type share struct{ all, found, refused int }
 
 func (x *share) add(s seen) {
 	x.all++
-	if s.credentials {
+	if len(s.findings) > 0 {
 		x.found++
 	}
 	if s.refused {
@@ -125,7 +124,7 @@ func measureRows(s *scan.Scanner, out io.Writer, name, missed string) error {
 		if r.Usable {
 			count(kinds, r.Label+" usable", x)
 			count(sources, r.Label+" "+r.Source, x)
-			if !x.credentials {
+			if len(x.findings) == 0 {
 				lost = append(lost, r)
 			}
 		}
