@@ -32,6 +32,12 @@ var floor = Cost{Steps: 2000, Objects: 2000, Bytes: 512 << 10}
 // detector, which changes the counts, do runs once.
 func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n int) (steps int)) {
 	t.Helper()
+	linear(t, what, n, perByte, slownessNow, do)
+}
+
+// linear is Linear on a machine of the given slowness.
+func linear(t testing.TB, what string, n int, perByte time.Duration, slowness func() float64, do func(n int) (steps int)) {
+	t.Helper()
 	do(n) // tables that are made once
 	if RaceDetector {
 		return
@@ -62,10 +68,10 @@ func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n i
 		// Other goroutines that allocate can only increase a count, so the minimum of
 		// several runs is used.
 		unit := measure(1)
-		if unit != "" || late(slowness()) {
+		if unit != "" || late(1) {
 			unit = measure(4)
 		}
-		if late(slowness()) && late(slownessNow()) {
+		if late(1) && late(slowness()) {
 			t.Errorf("%s took %v of processor time for %d bytes and twice and four times as many", what, took, size)
 		}
 		if unit == "" {

@@ -45,14 +45,12 @@ func TestLinearSeesWhatIsNot(t *testing.T) {
 			return 0
 		}},
 		{"a loop", true, func(n int) int {
-			for range n * n {
-				sum++
-			}
+			work(time.Duration(n * n / 2))
 			return 0
 		}},
 	} {
 		c := &complaints{TB: t}
-		Linear(c, row.name, 4<<10, 20*time.Nanosecond, row.do)
+		linear(c, row.name, 4<<10, 20*time.Nanosecond, func() float64 { return 1 }, row.do)
 		if (c.n > 0) != row.fails {
 			t.Errorf("%s: %d complaints", row.name, c.n)
 		}
@@ -65,9 +63,7 @@ func TestLinearLeavesOutSlowRuns(t *testing.T) {
 	runs, c := 0, &complaints{TB: t}
 	Linear(c, "disturbed", 4<<10, time.Nanosecond, func(n int) int {
 		if runs++; runs%3 == 2 {
-			for began := processorTime(); processorTime()-began < time.Duration(100*slowness())*time.Millisecond; {
-				sum++
-			}
+			work(time.Duration(100*slowness()) * time.Millisecond)
 		}
 		return n
 	})
@@ -76,10 +72,13 @@ func TestLinearLeavesOutSlowRuns(t *testing.T) {
 	}
 }
 
-var (
-	sink *int
-	sum  int
-)
+var sink *int
+
+// work uses processor time.
+func work(d time.Duration) {
+	for began := processorTime(); processorTime()-began < d; {
+	}
+}
 
 func TestText(t *testing.T) {
 	for _, row := range []struct {
