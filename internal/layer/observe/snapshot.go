@@ -233,18 +233,14 @@ func (l *Layer) Load(id string) (Snapshot, *Index, error) {
 	if engine.IsAbsent(err) {
 		return snap, nil, none
 	}
-	if err == nil {
-		err = json.Unmarshal(meta, &snap)
-	}
-	if err != nil {
-		return snap, nil, err
-	}
-	data, err := durable.ReadFile(dir, id+".index", MaxIndex)
-	if err != nil && !engine.IsAbsent(err) {
-		return snap, nil, err
+	data, ierr := durable.ReadFile(dir, id+".index", MaxIndex)
+	for _, err := range []error{err, ierr} {
+		if engine.IsUnread(err) {
+			return snap, nil, err
+		}
 	}
 	x, derr := decodeIndex(data)
-	if derr != nil {
+	if err != nil || json.Unmarshal(meta, &snap) != nil || derr != nil {
 		if _, err := dir.Lstat(id + ".json"); engine.IsAbsent(err) { // it was removed meanwhile
 			return snap, nil, none
 		}
