@@ -206,6 +206,8 @@ func TestHostileTextIsStillShown(t *testing.T) {
 		"a\x00\x1bb":                            `<bdi>a<span class="c">⟨U&#43;0000⟩⟨U&#43;001B⟩</span>b</bdi>`,
 		"a⟨U+202E⟩b":                            `<bdi>a⟨U&#43;202E⟩b</bdi>`, // not named, and looks so
 		"日本\u3000שלום é":                        "<bdi>日本\u3000שלום é</bdi>",
+		"e\u0301\u0301\u0301f\u0301":            "<bdi>e\u0301\u0301<span class=\"c\">⟨U&#43;0301⟩</span>f\u0301</bdi>",
+		"a\u3164b\u2800c\ufe0f":                 `<bdi>a<span class="c">⟨U&#43;3164⟩</span>b<span class="c">⟨U&#43;2800⟩</span>c<span class="c">⟨U&#43;FE0F⟩</span></bdi>`,
 	} {
 		testbed.Expect(t, strings.Contains(write(t, full(text, same), same), want), "%q is not in the page as %s", text, want)
 	}
@@ -228,6 +230,11 @@ func TestNoSecretIsInTheReport(t *testing.T) {
 	for _, before := range []int{60, 70, 75, 140, 240, 250, 490, 500, 505, 700} {
 		long := strings.Repeat("x/", before/2) + vendorKey + strings.Repeat("/y", 400)
 		check(fmt.Sprintf("%d bytes before", before), full(long, clean), vendorKey[4:12], vendorKey[12:])
+	}
+	longKey := "github_pat_" + strings.Repeat(vendorKey[4:], 6)[:82]
+	for after := 20; after < 120; after += 10 {
+		long := strings.Repeat("x/", 300) + longKey + strings.Repeat("/", after)
+		check(fmt.Sprintf("%d bytes after", after), full(long, clean), longKey[60:70], longKey[len(longKey)-10:])
 	}
 	var body []string
 	for i := range 40 {
@@ -322,6 +329,7 @@ func TestAFileThatIsGoneHasNoSize(t *testing.T) {
 	}
 	hot := table("hot-paths")
 	testbed.Expect(t, strings.Count(hot, ">gone<") == 2 && strings.Count(hot, ">0 B<") == 1, "%s", hot)
+	testbed.Contains(t, page, "The file is not on disk: another program removed it.")
 	rows := table("newest")
 	testbed.Expect(t, strings.Count(rows, ">gone<") == 1 && strings.Count(rows, ">0 B<") == 1, "%s", rows)
 }
