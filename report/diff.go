@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -96,15 +97,12 @@ func (c *Comparer) Compare(from, to Text) Diff {
 		c.Skipped++
 		return Diff{Why: overBudget}
 	}
-	if why := from.why + to.why; why != "" {
-		if from.why != "" {
-			why = from.why
-		}
+	if why := cmp.Or(from.why, to.why); why != "" {
 		return Diff{Why: why}
 	}
 	edits := udiff.Lines(from.body, to.body)
 	if len(edits) == 0 {
-		return Diff{Why: c.nothing(from, to)}
+		return Diff{Why: nothing(from, to)}
 	}
 	d := Diff{}
 	for _, e := range edits {
@@ -123,7 +121,7 @@ func (c *Comparer) Compare(from, to Text) Diff {
 }
 
 // nothing says why two texts have no difference.
-func (c *Comparer) nothing(from, to Text) string {
+func nothing(from, to Text) string {
 	switch {
 	case from.gone && to.gone:
 		return "There was no file."

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -42,11 +41,8 @@ func (f *Filter) selects(rec *journal.Record) bool {
 	if f.Session != "" && rec.Session != f.Session && via.Thread != f.Session || f.Agent != "" && rec.Caller != f.Agent && via.Client != f.Agent {
 		return false
 	}
-	if f.Since.IsZero() {
-		return true
-	}
-	ts, err := time.Parse(time.RFC3339Nano, rec.TS)
-	return err != nil || !ts.Before(f.Since)
+	ts := stamp.Parse(rec.TS)
+	return ts.IsZero() || !ts.Before(f.Since)
 }
 
 // List is what was changed.

@@ -212,15 +212,13 @@ func (s *stager) entry(path string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	lines := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-	facts, name, ok := strings.Cut(lines[0], "\t")
+	first, _, _ := strings.Cut(string(out), "\x00")
+	facts, name, _ := strings.Cut(first, "\t")
 	fields := strings.Fields(facts)
 	switch {
-	case lines[0] == "":
+	case first == "":
 		return entry{}, nil
-	case len(lines) > 1 && ok && name == path || len(fields) == 3 && fields[2] != "0":
-		return entry{}, ErrUnmerged
-	case len(fields) != 3 || name != path || !strings.HasPrefix(fields[0], "100"):
+	case len(fields) != 3 || fields[2] != "0" || name != path || !strings.HasPrefix(fields[0], "100"):
 		return entry{}, ErrUnmerged
 	}
 	return entry{fields[0], fields[1]}, nil

@@ -403,19 +403,11 @@ func Object(name string, op engine.WriteOp) *engine.Mutation {
 	return m
 }
 
-// Names are the names of the documents, sorted. What cannot be listed is left
-// out: a handoff does not fail for it.
+// Names lists the checkpoints. A handoff does not fail if they cannot be listed.
 func (s *Layer) Names() ([]string, error) {
-	list := []string{}
-	files, err := s.PartNames(Dir)
-	for _, file := range files {
-		if name, ok := strings.CutSuffix(file, FileSuffix); ok && name != "" && name[0] != '.' {
-			list = append(list, name)
-		}
-	}
-	slices.Sort(list)
+	list, err := s.List()
 	if s.IsNoPart(err) {
-		err = nil
+		return []string{}, nil
 	}
 	return list, err
 }

@@ -109,36 +109,31 @@ func (k *Call) clean(sess *Session) (*Session, error) {
 // clearWay resolves the names that the call begins with, so that none leads
 // elsewhere, before the session is read under its lock.
 func (k *Call) clearWay(ctx context.Context) error {
-	var names []string
-	for _, m := range k.Muts {
-		if m.Private {
-			names = append(names, path.Base(m.Object))
-		}
-	}
-	if err := k.s.EnterReader(); err != nil {
-		return err
-	}
-	odd, err := k.odd(names...)
-	k.s.Leave()
+	odd, err := k.odd()
 	if odd == nil || err != nil {
 		return err
 	}
 	return k.s.setAside(ctx, k.session, odd)
 }
 
-// odd returns the names at which the session has something other than a file. It is
-// moved away before the call is decided.
-func (k *Call) odd(names ...string) (odd []string, err error) {
+// odd returns the names of the call at which the session has something other than a
+// file.
+func (k *Call) odd() (odd []string, err error) {
 	if k.Req.DryRun || k.s.Opts.ReadOnly {
 		return nil, nil
 	}
+	if err := k.s.EnterReader(); err != nil {
+		return nil, err
+	}
+	defer k.s.Leave()
 	dir, err := k.s.OpenDir(k.session)
 	if dir == nil || err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	for _, name := range names {
-		if st, err := dir.Lstat(name); err == nil && st.Kind != fsx.Regular {
+	for _, m := range k.Muts {
+		name := path.Base(m.Object)
+		if st, err := dir.Lstat(name); m.Private && err == nil && st.Kind != fsx.Regular {
 			odd = append(odd, name)
 		}
 	}

@@ -89,11 +89,6 @@ func (k *Call) planPiece(p Piece, part *engine.Mutation, sum string) (at Stored,
 	if total := sess.Manifest.TotalExpected; total > 0 && at.Index > total {
 		return at, fault.New(fault.IndexExceedsTotal).With("index", at.Index).With("total_expected", total)
 	}
-	if odd, err := k.odd(PartName(at.Index)); err != nil {
-		return at, err
-	} else if odd != nil {
-		return at, k.later(func(ctx context.Context) error { return k.s.setAside(ctx, k.session, odd) })
-	}
 	part.SetObject(PartObject(p.Session, at.Index))
 	if err := k.s.FillHashes(sess); err != nil {
 		return at, err

@@ -94,7 +94,12 @@ func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, er
 			}
 		}
 	}
-	dir, err := l.snapshots(true)
+	up, err := l.OpenPart(Dir)
+	if err != nil {
+		return snap, err
+	}
+	defer up.Close()
+	dir, err := durable.Mkdir(up, snapshotDir, 0o700)
 	if err != nil {
 		return snap, err
 	}
@@ -131,22 +136,12 @@ func (l *Layer) keepAgain(ctx context.Context, p string, f File) error {
 }
 
 // snapshots opens the directory of the snapshots; nil if there is none.
-func (l *Layer) snapshots(make bool) (fsx.Dir, error) {
-	if !make {
-		return l.StatePart(Dir + "/" + snapshotDir)
-	}
-	dir, err := l.OpenPart(Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return durable.Mkdir(dir, snapshotDir, 0o700)
-}
+func (l *Layer) snapshots() (fsx.Dir, error) { return l.StatePart(Dir + "/" + snapshotDir) }
 
 // List returns the snapshots, newest first. A snapshot with a damaged description
 // is left out.
 func (l *Layer) List() ([]Snapshot, error) {
-	dir, err := l.snapshots(false)
+	dir, err := l.snapshots()
 	if dir == nil || err != nil {
 		return nil, err
 	}
@@ -220,7 +215,7 @@ func (l *Layer) Load(id string) (Snapshot, *Index, error) {
 	if !strings.HasPrefix(id, snapshotStem) || strings.ContainsAny(id, "/\\\x00") {
 		return Snapshot{}, nil, none
 	}
-	dir, err := l.snapshots(false)
+	dir, err := l.snapshots()
 	if err != nil {
 		return Snapshot{}, nil, err
 	}
