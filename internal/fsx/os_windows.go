@@ -265,42 +265,41 @@ func (d *dir) target(flags uint32, name string) ([]byte, error) {
 }
 
 func (d *dir) rename(name string, to Dir, newName string, flags uint32) error {
-	if err := checkName("rename", name, newName); err != nil {
+	flags |= windows.FILE_RENAME_POSIX_SEMANTICS | windows.FILE_RENAME_IGNORE_READONLY_ATTRIBUTE
+	return d.name("rename", windows.DELETE, name, to, newName, flags, func(h windows.Handle, info []byte) error {
+		err := set(h, renameInformationEx, info)
+		if unknown(err) {
+			info[0] &= windows.FILE_RENAME_REPLACE_IF_EXISTS
+			clear(info[1:4])
+			if err = set(h, renameInformation, info); err == windows.ERROR_ACCESS_DENIED {
+				err = windows.ERROR_SHARING_VIOLATION // this class does not replace what is open
+			}
+		}
+		return err
+	})
+}
+
+// name gives the file name, opened with access, a name in another directory by means of do.
+func (d *dir) name(op string, access uint32, name string, to Dir, newName string, flags uint32, do func(h windows.Handle, info []byte) error) error {
+	if err := checkName(op, name, newName); err != nil {
 		return err
 	}
-	info, err := to.(*dir).target(flags|windows.FILE_RENAME_POSIX_SEMANTICS|windows.FILE_RENAME_IGNORE_READONLY_ATTRIBUTE, newName)
+	info, err := to.(*dir).target(flags, newName)
 	if err != nil {
-		return bare("rename", name, err)
+		return bare(op, name, err)
 	}
-	h, err := d.open(name, windows.DELETE, windows.FILE_OPEN, 0)
+	h, err := d.open(name, access, windows.FILE_OPEN, 0)
 	if err != nil {
-		return bare("rename", name, err)
+		return bare(op, name, err)
 	}
 	defer windows.CloseHandle(h)
-	if err = set(h, renameInformationEx, info); unknown(err) {
-		info[0] = byte(flags)
-		clear(info[1:4])
-		if err = set(h, renameInformation, info); err == windows.ERROR_ACCESS_DENIED {
-			err = windows.ERROR_SHARING_VIOLATION // this class does not replace what is open
-		}
-	}
-	return bare("rename", name, err)
+	return bare(op, name, do(h, info))
 }
 
 func (d *dir) Link(name string, to Dir, newName string) error {
-	if err := checkName("link", name, newName); err != nil {
-		return err
-	}
-	info, err := to.(*dir).target(0, newName)
-	if err != nil {
-		return bare("link", name, err)
-	}
-	h, err := d.open(name, windows.FILE_WRITE_ATTRIBUTES, windows.FILE_OPEN, 0)
-	if err != nil {
-		return bare("link", name, err)
-	}
-	defer windows.CloseHandle(h)
-	return bare("link", name, set(h, linkInformation, info))
+	return d.name("link", windows.FILE_WRITE_ATTRIBUTES, name, to, newName, 0, func(h windows.Handle, info []byte) error {
+		return set(h, linkInformation, info)
+	})
 }
 
 func (d *dir) Rename(name string, to Dir, newName string) error {
