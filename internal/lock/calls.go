@@ -35,9 +35,10 @@ const (
 // view: they are never flushed, there is room for some of them only, and nothing
 // depends on them. nil keeps nothing.
 type Calls struct {
-	mu   sync.Mutex
-	file fsx.File
-	list []*timed // in the order in which they began to last
+	mu      sync.Mutex
+	file    fsx.File
+	list    []*timed // in the order in which they began to last
+	written int      // bytes
 }
 
 // timed is one call.
@@ -79,7 +80,8 @@ func (c *Calls) Begin(what func() Call) (end func()) {
 }
 
 // write puts the calls that have room into the file, one line each, and an empty
-// line after the last.
+// line after the last. Zeros replace what was there of other calls, whose paths may
+// be erased from everywhere else.
 func (c *Calls) write() {
 	if c.file == nil {
 		return
@@ -91,7 +93,10 @@ func (c *Calls) write() {
 			out = append(append(out, line...), '\n')
 		}
 	}
-	c.file.WriteAt(append(out, '\n'), callsStart)
+	out = append(out, '\n')
+	n := len(out)
+	c.file.WriteAt(append(out, make([]byte, max(0, c.written-n))...), callsStart)
+	c.written = n
 }
 
 // Reported lists the calls that the living processes of dir report, in no order.

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -241,6 +242,8 @@ func TestPublishedCalls(t *testing.T) {
 		ends[i]()
 	}
 	published(0)
+	rest := bytes.Trim(testbed.Must(os.ReadFile(filepath.Join(place, "w-w0")))(t)[64:], "\n\x00")
+	testbed.Expect(t, len(rest) == 0, "of calls that have ended %q is left", rest)
 	for _, text := range []string{"{", "null", "[]", `{"o":1}`, strings.Repeat("[", 9000), "\x00"} {
 		f := testbed.Must(os.OpenFile(filepath.Join(place, "w-w0"), os.O_RDWR, 0))(t)
 		f.WriteAt([]byte(text+"\n"), 64)
