@@ -413,7 +413,7 @@ func TestReplayedEditRepliesAsTheFirst(t *testing.T) {
 	s = quickAt(t, dir, nil)
 	again("after a restart", s, first.Diff)
 	equal(t, string(must(s.ReplyOf(first.Receipt.JournalSeq))(t)), `{"replacements":4}`, "the row holds")
-	noErr(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName, "history")))
+	emptyDir(t, filepath.Join(dir, rw.StateDirName, "history"))
 	again("when nothing is kept", s, "")
 }
 

@@ -1036,12 +1036,34 @@ var losses = []struct {
 		emptyDir(t, state)
 		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
 	}},
+	{"journal replaced", "state_dir_emptied", false, func(t *testing.T, dir, state string) { replacePart(t, dir, state, "journal", true) }},
+	{"journal made again", "state_dir_emptied", false, func(t *testing.T, dir, state string) { replacePart(t, dir, state, "journal", false) }},
+	{"history replaced", "state_dir_emptied", false, func(t *testing.T, dir, state string) { replacePart(t, dir, state, "history", true) }},
+	{"locks replaced", "state_dir_emptied", false, func(t *testing.T, dir, state string) { replacePart(t, dir, state, "locks", true) }},
+	{"lock file replaced", "state_dir_emptied", false, func(t *testing.T, _, state string) {
+		name := filepath.Join(state, "locks", "journal")
+		data := must(os.ReadFile(name))(t)
+		noErr(t, os.Remove(name))
+		noErr(t, os.WriteFile(name, data, 0o600))
+	}},
 	{"workspace removed", "workspace_gone", false, func(t *testing.T, dir, _ string) { noErr(t, os.RemoveAll(dir)) }},
 	{"workspace removed, state elsewhere", "workspace_gone", true, func(t *testing.T, dir, _ string) { noErr(t, os.RemoveAll(dir)) }},
 	{"workspace made again", "workspace_gone", false, func(t *testing.T, dir, _ string) {
 		noErr(t, os.RemoveAll(dir))
 		noErr(t, os.Mkdir(dir, 0o755))
 	}},
+}
+
+// replacePart moves a directory of the state directory away, and puts a copy or an empty one
+// in its place.
+func replacePart(t *testing.T, dir, state, part string, filled bool) {
+	t.Helper()
+	name, away := filepath.Join(state, part), dir+"."+part
+	noErr(t, os.Rename(name, away))
+	noErr(t, os.Mkdir(name, 0o700))
+	if filled {
+		noErr(t, os.CopyFS(name, os.DirFS(away)))
+	}
 }
 
 func emptyDir(t *testing.T, dir string) {
@@ -1098,7 +1120,11 @@ func TestALostStoreSaysSo(t *testing.T) {
 			s := open(t, dir, opts)
 			write(t, s, "a.txt", "one\n", rw.ModeCreate)
 			l.lose(t, dir, state)
-			parts := func() string { return described(t, dir, rw.StateDirName+"/locks") }
+			changing := []string{rw.StateDirName + "/locks"}
+			if l.want == "state_dir_emptied" {
+				changing = append(changing, rw.StateDirName+"/staging") // the directory is still the open one
+			}
+			parts := func() string { return described(t, dir, changing...) }
 			before := parts()
 			writes, reads := lostCalls(s)
 			if l.stateDir && l.want == "workspace_gone" {
@@ -1123,6 +1149,72 @@ func TestALostStoreSaysSo(t *testing.T) {
 			equal(t, parts(), before, "the lost store changed")
 			noErr(t, s.Close(background))
 		})
+	}
+}
+
+// restorations are the ways in which a segment of the journal is restored from a backup.
+var restorations = map[string]func(t *testing.T, backup, segment string){
+	"written over": func(t *testing.T, backup, segment string) {
+		noErr(t, os.WriteFile(segment, must(os.ReadFile(backup))(t), 0o600))
+	},
+	"renamed over": func(t *testing.T, backup, segment string) { noErr(t, os.Rename(backup, segment)) },
+	"renamed over one that is linked": func(t *testing.T, backup, segment string) {
+		noErr(t, os.Link(segment, backup+".link"))
+		noErr(t, os.Rename(backup, segment))
+	},
+	"put in the place of one that was moved": func(t *testing.T, backup, segment string) {
+		noErr(t, os.Rename(segment, backup+".moved"))
+		noErr(t, os.Rename(backup, segment))
+	},
+}
+
+// TestRestoredJournal: if a backup of the journal is restored under an open store, each
+// later write is either refused or found by the next store. A write is refused only if the
+// backup lacks rows that the open store knows.
+func TestRestoredJournal(t *testing.T) {
+	testbed.SkipIf(t, runtime.GOOS == "windows", "files that are open cannot be replaced here")
+	for name, restore := range restorations {
+		for _, older := range []bool{false, true} {
+			for _, others := range []int{0, 1, 3} { // commits before the open store writes again
+				t.Run(fmt.Sprintf("%s, older %v, %d commits of others", name, older, others), func(t *testing.T) {
+					dir := workspace(t)
+					segment := filepath.Join(dir, rw.StateDirName, "journal", "00000000000000000001.jsonl")
+					backup := filepath.Join(t.TempDir(), "backup")
+					s := open(t, dir, nil)
+					write(t, s, "a.txt", "one\n", rw.ModeCreate)
+					if older {
+						noErr(t, os.WriteFile(backup, must(os.ReadFile(segment))(t), 0o600))
+					}
+					write(t, s, "b.txt", "two\n", rw.ModeCreate)
+					if !older {
+						noErr(t, os.WriteFile(backup, must(os.ReadFile(segment))(t), 0o600))
+					}
+					restore(t, backup, segment)
+					var acknowledged []string
+					for i := range others {
+						path := fmt.Sprintf("other%d.txt", i)
+						other := open(t, dir, nil)
+						write(t, other, path, "theirs\n", rw.ModeCreate)
+						noErr(t, other.Close(background))
+						acknowledged = append(acknowledged, path)
+					}
+					_, err := s.SafeWrite(background, put("late.txt", "three\n", rw.ModeCreate))
+					if older {
+						e := rw.AsError("", err)
+						expect(t, e != nil && e.Detail == rw.ErrStorePoisoned && e.Effect == rw.EffectNone && e.Context["lost"] == "state_dir_emptied", "a write to an older journal: %v", err)
+					} else {
+						noErr(t, err)
+						acknowledged = append(acknowledged, "late.txt")
+					}
+					noErr(t, s.Close(background))
+					next := open(t, dir, nil)
+					for _, path := range acknowledged {
+						h, err := next.History(background, rw.HistoryRequest{Path: path})
+						expect(t, err == nil && len(h.Versions) == 1, "an acknowledged write of %s is lost: %v", path, err)
+					}
+				})
+			}
+		}
 	}
 }
 

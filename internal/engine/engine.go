@@ -110,8 +110,12 @@ type disk struct {
 	lockf   fsx.File // the journal's lock and shared header
 	Size    int64    // of the file system of the state directory; 0 where unknown
 
-	stateName string
-	stateStat fsx.Stat // of the state directory
+	history fsx.Dir
+
+	stateName   string
+	stateStat   fsx.Stat // of the state directory
+	historyStat fsx.Stat
+	lockStat    fsx.Stat // of lockf
 }
 
 // TestHooks holds what tests replace.

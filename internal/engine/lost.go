@@ -33,28 +33,52 @@ var (
 // continue to work when it is lost.
 var Stateless = map[string]bool{"read": true, "diff": true, "validate": true, "risk_score": true, "redact": true}
 
-// Present fails when the state directory of the open store is no longer where
-// others find it. It costs one lookup of a name.
+// Present fails when the state directory of the open store, or history in it, is no
+// longer where others find it. It costs one lookup.
 //
-//	fstatat(parent, .resilient_write)
+//	fstatat(parent, .resilient_write/history)
 func (s *Engine) Present() error {
+	_, err := s.leads("history", s.Disk.historyStat)
+	return err
+}
+
+// locksPresent is Present before a row is written: a process that finds another file of
+// locks writes rows at the same time.
+//
+//	fstatat(parent, .resilient_write/locks/journal)
+func (s *Engine) locksPresent() error {
+	_, err := s.leads("locks/journal", s.Disk.lockStat)
+	return err
+}
+
+// leads reports whether the name of a part of the state directory leads to it. It fails if
+// the state directory, or a directory in it, is lost.
+func (s *Engine) leads(part string, own fsx.Stat) (bool, error) {
 	if l := s.lost.Load(); l != nil {
-		return l.failure()
+		return false, l.failure()
 	}
 	if s.Disk.State == nil || s.Disk.above == nil {
-		return nil
+		return true, nil
 	}
 	if s.Disk.above != s.Disk.Root && s.rootIsRemoved() {
-		return s.lose(rootGone) // the state directory is elsewhere and is intact
+		return false, s.lose(rootGone) // the state directory is elsewhere and is intact
 	}
+	if st, err := fsx.Look(s.Disk.above, s.Disk.stateName+"/"+part); err == nil && st.SameFile(own) {
+		return true, nil
+	}
+	return false, s.find()
+}
+
+// find fails when the state directory or one of its parts is lost.
+func (s *Engine) find() error {
 	st, err := s.Disk.above.Lstat(s.Disk.stateName)
 	switch {
 	case err == nil && isDir(st, s.Disk.stateStat):
-		return nil
+		return s.partsPresent()
 	case err == nil:
 		// Some file systems number a directory again; the handle shows that.
 		if own, serr := s.Disk.State.Stat(); serr != nil || isDir(st, own) {
-			return nil
+			return s.partsPresent()
 		}
 		return s.lose(stateReplaced)
 	case !IsAbsent(err):
@@ -110,8 +134,8 @@ func (l *loss) failure() *fault.Fault {
 	return fault.New(fault.StorePoisoned).With("lost", l.what).Hintf("%s", l.hint)
 }
 
-// partsPresent fails when one of the open directories of the state directory
-// is no longer the one that its name leads to.
+// partsPresent fails when an open directory of the state directory, or the file of the
+// journal's lock, is no longer the one that its name leads to.
 func (s *Engine) partsPresent() error {
 	if s.Disk.State == nil {
 		return nil
@@ -119,7 +143,7 @@ func (s *Engine) partsPresent() error {
 	for _, part := range []struct {
 		name string
 		dir  fsx.Dir
-	}{{"journal", s.Disk.journal}, {"staging", s.Disk.Staging}, {"locks", s.Disk.locks}} {
+	}{{"journal", s.Disk.journal}, {"staging", s.Disk.Staging}, {"locks", s.Disk.locks}, {"history", s.Disk.history}} {
 		if part.dir == nil {
 			continue
 		}
@@ -130,6 +154,16 @@ func (s *Engine) partsPresent() error {
 		if st, err := s.Disk.State.Lstat(part.name); IsAbsent(err) || err == nil && !isDir(st, own) {
 			return s.lose(stateEmptied)
 		}
+	}
+	if s.Disk.lockf == nil {
+		return nil
+	}
+	own, err := s.Disk.lockf.Stat()
+	if err != nil {
+		return nil
+	}
+	if st, err := s.Disk.locks.Lstat("journal"); IsAbsent(err) || err == nil && st.Ino != 0 && !st.SameFile(own) {
+		return s.lose(stateEmptied)
 	}
 	return nil
 }

@@ -87,20 +87,22 @@ func (s *Engine) openParts() error {
 			return err
 		}
 	}
-	var history fsx.Dir
 	for _, part := range []struct {
 		name string
 		dir  *fsx.Dir
 	}{
 		{"journal", &s.Disk.journal}, {"staging", &s.Disk.Staging}, {"locks", &s.Disk.locks},
-		{"index", &s.Disk.Index}, {"history", &history},
+		{"index", &s.Disk.Index}, {"history", &s.Disk.history},
 	} {
 		if *part.dir, err = s.Disk.State.OpenDir(part.name); err != nil && !(s.Opts.ReadOnly && IsAbsent(err)) {
 			return err
 		}
 	}
-	if history != nil {
-		s.History = blob.New(history)
+	if s.Disk.history != nil {
+		s.History = blob.New(s.Disk.history)
+		if s.Disk.historyStat, err = s.Disk.history.Stat(); err != nil {
+			return err
+		}
 	}
 	if !s.Opts.ReadOnly {
 		if err := s.singleNames(); err != nil {
@@ -160,7 +162,11 @@ func (s *Engine) openLock() error {
 	if IsAbsent(err) && s.Opts.ReadOnly {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
 	s.Disk.lockf = f
+	s.Disk.lockStat, err = f.Stat()
 	return err
 }
 
@@ -345,7 +351,8 @@ func (s *Engine) openJournal(ctx context.Context) error {
 			Dir: s.Disk.journal, Lock: s.Disk.lockf, Writer: s.Writer, Now: s.TestHooks.Now,
 			SegmentBytes: s.TestHooks.Segment, Preallocate: s.TestHooks.Preallocate,
 			ReadOnly: s.Opts.ReadOnly, Live: live, From: from, OnRecord: s.Rows.Fold, Temp: s.Disk.Staging, Lost: s.lostRows, Failed: s.markPoisoned, Marked: s.marked,
-			LockWait: s.TestHooks.LockWait, Archive: s.openArchive, Manifests: manifests{s}, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.Present,
+			LockWait: s.TestHooks.LockWait, Archive: s.openArchive, Manifests: manifests{s}, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.locksPresent,
+			Leads: func(name string, segment fsx.Stat) (bool, error) { return s.leads("journal/"+name, segment) },
 		})
 		if err != nil {
 			return err

@@ -308,6 +308,27 @@ func OpenPath(root Dir, path string) (dir Dir, done func(), err error) {
 	return dir, func() { dir.Close() }, nil
 }
 
+// Look describes the entry that a path below a directory leads to, in one system call
+// where there is one. Then it follows links that are not the last name, so what it returns
+// is only good for comparing identities.
+func Look(root Dir, path string) (Stat, error) {
+	if d, ok := root.(interface {
+		look(path string) (Stat, error)
+	}); ok {
+		return d.look(path)
+	}
+	parent, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		parent, name = path[:i], path[i+1:]
+	}
+	dir, done, err := OpenPath(root, parent)
+	defer done()
+	if err != nil {
+		return Stat{}, err
+	}
+	return dir.Lstat(name)
+}
+
 // NotDir reports whether the error of opening a directory says that it is something else.
 func NotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) }
 

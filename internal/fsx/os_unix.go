@@ -210,7 +210,11 @@ func (d *dir) Lstat(name string) (Stat, error) {
 	if err := checkName("lstat", name); err != nil {
 		return Stat{}, err
 	}
-	st, _, err := statAt(d.fd(), name, name)
+	return d.look(name)
+}
+
+func (d *dir) look(path string) (Stat, error) {
+	st, _, err := statAt(d.fd(), path, path)
 	return st, err
 }
 

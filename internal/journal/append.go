@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -337,52 +338,90 @@ func (l *Log) adopt() error {
 	return l.publishHeader()
 }
 
-// stillThere makes sure that the segment in hand has a name: another process may have
-// replaced it, or removed the whole state directory.
+// stillThere makes sure that the segment in hand is the one that other processes find
+// under its name. Another process may have written the segment again, and a program that
+// restores a backup may have replaced it.
 func (l *Log) stillThere() error {
 	if l.file == nil {
 		return nil
 	}
-	st, err := l.file.Stat()
-	if err != nil {
+	if same, err := l.leads(); err != nil || same {
 		return err
 	}
-	if st.Nlink > 0 {
-		return nil
-	}
+	return l.findPlace()
+}
+
+// findPlace continues after the newest row that is known, in the segment that has it now.
+func (l *Log) findPlace() error {
 	segs, err := l.reach(max(l.pos.Seq, 1))
 	if err != nil || len(segs) == 0 {
 		return ErrGone
 	}
-	at := Pos{Segment: upto(segs, l.pos.Seq), Seq: l.pos.Seq, Chain: l.pos.Chain}
-	f, err := l.openSegment(at.Segment)
-	if err != nil {
-		return ErrGone
-	}
-	defer f.Close()
-	if st, err = f.Stat(); err != nil {
+	pos := Pos{Segment: upto(segs, l.pos.Seq), Seq: l.pos.Seq, Chain: l.pos.Chain}
+	if pos.Offset, err = l.findNewest(pos.Segment); err != nil {
 		return err
 	}
-	// The rows that are known are in the new file as well: reading
-	// continues after the last of them.
+	if err := l.enter(pos.Segment); err != nil {
+		return ErrGone
+	}
+	l.pos = pos
+	return nil
+}
+
+// leads reports whether the name of the segment in hand leads to it.
+func (l *Log) leads() (bool, error) {
+	name := SegmentFile(l.pos.Segment)
+	if l.o.Leads != nil {
+		return l.o.Leads(name, l.at)
+	}
+	st, err := l.o.Dir.Lstat(name)
+	return err == nil && st.SameFile(l.at), nil
+}
+
+// endsAsKnown reports whether the bytes before the position are the end of the newest
+// row. They are not after a program has written older content into the segment. A row ends with the name of a slot or with an identifier, so that no two end alike.
+func (l *Log) endsAsKnown() bool {
+	if l.pos.Offset == 0 {
+		return true
+	}
+	var b [len(l.tail)]byte
+	n, _ := l.file.ReadAt(b[:], max(0, l.pos.Offset-int64(len(b))))
+	end := bytes.TrimRight(b[:n], "\n\x00")
+	return len(end) >= len(b)/2 && bytes.HasSuffix(l.tail[:], end)
+}
+
+// findNewest returns the offset after the newest row that is known, in the segment. Its
+// bytes may have been replaced on purpose, which a note says.
+func (l *Log) findNewest(segment uint64) (end int64, err error) {
+	f, err := l.openSegment(segment)
+	if err != nil {
+		return 0, ErrGone
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || l.pos.Seq == 0 {
+		return 0, err
+	}
+	was, now := chainText(l.pos.Chain), ""
 	err = lines(f, 0, st.Size, func(r row) error {
-		seq, ok := seqOf(r.line)
-		if ok && seq > at.Seq {
+		if seq, ok := seqOf(r.line); ok && seq == l.pos.Seq {
+			now, end = textHash(r.line), r.end
 			return errStop
-		}
-		if ok {
-			at.Offset = r.end
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err != nil || now == was {
+		return end, err
 	}
-	if err := l.enter(at.Segment); err != nil {
-		return ErrGone
+	known := NewKnown()
+	_, err = l.rows(1, func(rec *Record, _ []byte, _ Pos) error {
+		known.Take(rec)
+		return nil
+	})
+	if err == nil && (now == "" || !known.RowLeads(l.pos.Seq, was, now)) {
+		err = ErrGone
 	}
-	l.pos = at
-	return nil
+	return end, err
 }
 
 // roll begins a new segment. The old one is flushed first, because a later flush of the
@@ -461,7 +500,7 @@ func (l *Log) writeRows(recs []*Record) error {
 	for i, r := range recs {
 		line := buf[from+1 : ends[i]-1]
 		l.head.Store(r.Seq)
-		l.pos.Offset, l.pos.Seq, l.pos.Chain = start+int64(ends[i]), r.Seq, chainOf(line)
+		l.moveTo(r.Seq, start+int64(ends[i]), line)
 		if l.o.OnRecord != nil {
 			l.o.OnRecord(r, l.pos)
 		}

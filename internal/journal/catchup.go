@@ -127,6 +127,11 @@ func (l *Log) catchUp(until uint64) error {
 const locked = ^uint64(0)
 
 func (l *Log) catchUpSegment(until uint64) error {
+	if !l.endsAsKnown() {
+		if err := l.findPlace(); err != nil {
+			return err
+		}
+	}
 	end, err := firstNUL(l.file, l.pos.Offset)
 	if err != nil || end == l.pos.Offset {
 		return err
@@ -241,8 +246,16 @@ const maxGap = 1 << 16
 // take moves the position past a row.
 func (l *Log) take(rec *Record, r row) {
 	l.head.Store(rec.Seq)
-	l.pos.Offset, l.pos.Seq, l.pos.Chain = r.end, rec.Seq, chainOf(r.line)
+	l.moveTo(rec.Seq, r.end, r.line)
 	if l.o.OnRecord != nil {
 		l.o.OnRecord(rec, l.pos)
 	}
 }
+
+// moveTo moves the position to the end of a row.
+func (l *Log) moveTo(seq uint64, end int64, line []byte) {
+	l.pos.Offset, l.pos.Seq, l.pos.Chain = end, seq, chainOf(line)
+	l.keepTail(line)
+}
+
+func (l *Log) keepTail(line []byte) { copy(l.tail[:], line[max(0, len(line)-len(l.tail)):]) }

@@ -32,6 +32,9 @@ type Options struct {
 	// Present is called under the journal lock before anything is written; its error
 	// prevents the write. nil = nothing can be wrong.
 	Present func() error
+	// Leads reports whether others find this segment under its name; the error is that Dir
+	// is not the directory that they find. nil = Dir is.
+	Leads func(name string, segment fsx.Stat) (bool, error)
 	// Temp is where a segment that is written again has its name until it is
 	// whole.
 	Temp fsx.Dir
@@ -81,7 +84,9 @@ type Log struct {
 
 	mu     sync.Mutex // position and file
 	file   fsx.File
+	at     fsx.Stat // of file, when it was opened
 	pos    Pos
+	tail   [64]byte // the end of the newest row
 	head   atomic.Uint64
 	met    shared // the shared header, as it was read last
 	alloc  int64  // last known size of the file
@@ -246,7 +251,9 @@ func (l *Log) fits(pos Pos) bool {
 	defer f.Close()
 	ok := false
 	lines(f, max(0, pos.Offset-MaxRecord-2), pos.Offset, func(r row) error {
-		ok = r.end == pos.Offset && chainOf(r.line) == pos.Chain
+		if ok = r.end == pos.Offset && chainOf(r.line) == pos.Chain; ok {
+			l.keepTail(r.line)
+		}
 		return nil
 	})
 	return ok
@@ -278,7 +285,7 @@ func (l *Log) enter(seg uint64) error {
 	if l.pos.Segment != seg {
 		l.pos.Segment, l.pos.Offset = seg, 0
 	}
-	l.file, l.alloc = f, st.Size
+	l.file, l.at, l.alloc = f, st, st.Size
 	return nil
 }
 
