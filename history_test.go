@@ -1665,8 +1665,14 @@ func TestSyncLooksAgain(t *testing.T) {
 	noErr(t, s.Sync(background))
 	before := must(s.Unfinished())(t)
 	noErr(t, f.Close())
-	noErr(t, s.Sync(background))
-	if length(t, must(s.Unfinished())(t), 0, "left in staging"); len(before) != 1 {
+	left := before
+	for range 100 { // a process that another test is starting has the file, too
+		noErr(t, s.Sync(background))
+		if left = must(s.Unfinished())(t); len(left) == 0 {
+			break
+		}
+	}
+	if length(t, left, 0, "left in staging"); len(before) != 1 {
 		t.Skip("an open file is not noticed here")
 	}
 }
