@@ -313,9 +313,9 @@ func OpenPath(root Dir, path string) (dir Dir, done func(), err error) {
 // is only good for comparing identities.
 func Look(root Dir, path string) (Stat, error) {
 	if d, ok := root.(interface {
-		look(path string) (Stat, error)
+		Look(path string) (Stat, error)
 	}); ok {
-		return d.look(path)
+		return d.Look(path)
 	}
 	parent, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {

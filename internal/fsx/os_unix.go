@@ -210,10 +210,10 @@ func (d *dir) Lstat(name string) (Stat, error) {
 	if err := checkName("lstat", name); err != nil {
 		return Stat{}, err
 	}
-	return d.look(name)
+	return d.Look(name)
 }
 
-func (d *dir) look(path string) (Stat, error) {
+func (d *dir) Look(path string) (Stat, error) {
 	st, _, err := statAt(d.fd(), path, path)
 	return st, err
 }

@@ -190,6 +190,23 @@ func (d *dir) Lstat(name string) (st fsx.Stat, err error) {
 	return st, err
 }
 
+func (d *dir) Look(path string) (st fsx.Stat, err error) {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	err = d.f.do(d.process, Op{Kind: "lstat", Path: join(d.path, path)}, func(op Op) error {
+		n := d.n
+		for name := range strings.SplitSeq(path, "/") {
+			in := &dir{handle{f: d.f, n: n}}
+			if n, err = in.entry(op, name); err != nil {
+				return err
+			}
+		}
+		st = n.stat()
+		return nil
+	})
+	return st, err
+}
+
 func (d *dir) Readlink(name string) (target string, err error) {
 	err = d.run("readlink", name, func(op Op) error {
 		n, err := d.entry(op, name)
