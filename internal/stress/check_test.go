@@ -324,7 +324,7 @@ func (v *verdict) report(t *testing.T) {
 	for _, count := range []struct {
 		what        string
 		have, least int
-	}{{"writes", v.writes, 5_000}, {"saves", v.saves, 2_000}, {"kills", v.kills, 50}} {
+	}{{"writes", v.writes, 10_000}, {"saves", v.saves, 2_000}, {"kills", v.kills, 50}} {
 		if *length < time.Minute {
 			count.least = 0 // on a machine that is busy, not even one may be reached
 		}

@@ -12,7 +12,7 @@
 //   - a call says that a file changed during the write only when the editor
 //     changed that file meanwhile.
 //
-// It logs its counts. A run of a minute or more fails below 5,000 writes, 2,000 saves and
+// It logs its counts. A run of a minute or more fails below 10,000 writes, 2,000 saves and
 // 50 kills.
 //
 //	go test ./internal/stress -v -timeout 0 -args -time 2m -kill 1s
