@@ -171,6 +171,21 @@ func TestSnapshotsOfAWrongClock(t *testing.T) {
 	}
 }
 
+// TestSnapshotsOfOneMoment: a snapshot does not replace another one if the clock stands still.
+func TestSnapshotsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	s := open(t, workspace(t), nil)
+	s.SetNow(time.Now())
+	for _, label := range []string{"first", "second", "third"} {
+		must(s.Snapshot(background, around.SnapshotRequest{Label: label}))(t)
+	}
+	var labels []string
+	for _, snap := range must(s.SnapshotList(background, around.SnapshotListRequest{}))(t).Snapshots {
+		labels = append(labels, snap.Label)
+	}
+	equal(t, fmt.Sprint(labels), "[third second first]", "snapshots")
+}
+
 // TestSnapshotsOfOneLabel: those that a program makes again and again do not take the
 // place of others.
 func TestSnapshotsOfOneLabel(t *testing.T) {

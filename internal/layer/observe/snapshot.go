@@ -104,13 +104,17 @@ func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, er
 		return snap, err
 	}
 	defer dir.Close()
-	snap.At = l.Now().UTC()
-	snap.ID = snapshotStem + snap.At.Format("20060102T150405.000000")
-	meta, err := json.Marshal(snap)
-	if err != nil {
-		return snap, err
-	}
-	return snap, l.Alone("snapshot", func() error {
+	err = l.Alone("snapshot", func() error {
+		for at := l.Now().UTC(); ; at = at.Add(time.Microsecond) { // the clock may have been set back, or stand still
+			snap.At, snap.ID = at, snapshotStem+at.Format("20060102T150405.000000")
+			if _, err := dir.Lstat(snap.ID + ".json"); err != nil {
+				break
+			}
+		}
+		meta, err := json.Marshal(snap)
+		if err != nil {
+			return err
+		}
 		if err := durable.WriteFile(dir, snap.ID+".index", x.encode(), 0o600); err != nil {
 			return err
 		}
@@ -119,6 +123,7 @@ func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, er
 		}
 		return l.expire(dir, snap.ID)
 	})
+	return snap, err
 }
 
 // keepAgain keeps the bytes of a file that matches its index entry.
