@@ -539,9 +539,19 @@ func (a *app) carryOut(s *setup) error {
 			return &declined{of: rw.NewError(a.command, rw.ErrCanceled, "--yes writes the changes without a question, --dry-run only shows them", nil)}
 		}
 	}
-	for _, f := range s.files {
-		if err := f.write(s.place); err != nil {
-			return streamError(a.command, f.shown+" was not written", err)
+	for i, f := range s.files {
+		err := f.write(s.place)
+		switch {
+		case errors.Is(err, errChanged):
+			err = rw.NewError(a.command, rw.ErrChangedDuringWrite, f.shown+" was not written: another program has changed it meanwhile; try again", nil)
+		case err != nil:
+			err = streamError(a.command, f.shown+" was not written", err)
+		}
+		if e := (*rw.Error)(nil); i > 0 && errors.As(err, &e) { // others were
+			e.Effect = rw.EffectUnknown
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -552,14 +562,24 @@ func belowAny(dir string, others ...string) bool {
 	return !slices.Contains(others, dir) && slices.ContainsFunc(others, func(o string) bool { return relpath.Contains(o, dir) })
 }
 
-// write replaces the file in one step, unless another program changed it since
-// it was read.
-func (f *edited) write(p clients.Place) error {
+var errChanged = errors.New("another program has changed it meanwhile")
+
+// same fails if another program changed the file since it was read.
+func (f *edited) same() error {
 	switch text, err := readConfig(f.path); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	case err == nil && text != f.before, err == nil != f.there:
-		return errors.New("another program has changed it meanwhile")
+		return errChanged
+	}
+	return nil
+}
+
+// write replaces the file in one step, unless another program changed it since
+// it was read.
+func (f *edited) write(p clients.Place) error {
+	if err := f.same(); err != nil {
+		return err
 	}
 	perm, dirPerm := fs.FileMode(0o644), fs.FileMode(0o755)
 	if !relpath.Contains(p.Project, f.path) {
@@ -602,7 +622,7 @@ func (f *edited) write(p clients.Place) error {
 		}
 		_, err := w.Write([]byte(f.after))
 		return err
-	})
+	}, f.same)
 }
 
 // showInit prints what was done, and what the user must do.

@@ -765,6 +765,32 @@ func TestInitReportsWhatCannotBeRead(t *testing.T) {
 	expect(t, errors.Is(err, syscall.ENAMETOOLONG), "%v", err)
 }
 
+// TestInitLosesNoSave: what an editor saves while init writes the new file is kept, and
+// init reports that others were written.
+func TestInitLosesNoSave(t *testing.T) {
+	d := newDesk(t)
+	d.write("a", "old", 0o600)
+	path, saved := d.path("a"), make(chan error)
+	go func() {
+		for {
+			if list, err := filepath.Glob(path + ".*.tmp"); len(list) > 0 || err != nil {
+				noErr(t, os.WriteFile(path+".new", []byte("saved"), 0o600))
+				saved <- os.Rename(path+".new", path)
+				return
+			}
+		}
+	}()
+	first := &edited{path: d.path("b"), after: "x"}
+	f := &edited{path: path, shown: "a", there: true, before: "old", after: strings.Repeat("x", 8<<20)}
+	err := (&app{}).carryOut(&setup{files: []*edited{first, f}, initOptions: initOptions{yes: true}})
+	noErr(t, <-saved)
+	text, _ := os.ReadFile(path)
+	equal(t, string(text[:min(len(text), 9)]), "saved")
+	if e := (*rw.Error)(nil); err != nil && (!errors.As(err, &e) || e.Detail != rw.ErrChangedDuringWrite || e.Effect != rw.EffectUnknown) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestInitFollowsNoLinkOutOfTheProject: a link that a clone brought does not make
 // init write to a file of the user, or make one; nor is a link to nothing replaced.
 func TestInitFollowsNoLinkOutOfTheProject(t *testing.T) {

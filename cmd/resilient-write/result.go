@@ -143,19 +143,19 @@ func writing(data []byte) func(io.Writer) error {
 // replace replaces a file with what write writes, in one step: completely and on
 // stable storage, or not at all.
 func replace(name string, perm fs.FileMode, write func(io.Writer) error) error {
-	return replaceIn(name, perm, func(_ fsx.Dir, f fsx.File) error { return write(f) })
+	return replaceIn(name, perm, func(_ fsx.Dir, f fsx.File) error { return write(f) }, nil)
 }
 
 // replaceIn is replace with a function that is given the directory too, in which the old
-// file still has its name.
-func replaceIn(name string, perm fs.FileMode, write func(fsx.Dir, fsx.File) error) error {
+// file still has its name, and with one that is asked before the old file is replaced.
+func replaceIn(name string, perm fs.FileMode, write func(fsx.Dir, fsx.File) error, last func() error) error {
 	dir, err := fsx.OpenRoot(filepath.Dir(name))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	name = filepath.Base(name)
-	err = durable.Place(dir, name, durable.TempName(name), uint32(perm), func(f fsx.File) error { return write(dir, f) })
+	err = durable.PlaceIf(dir, name, durable.TempName(name), uint32(perm), func(f fsx.File) error { return write(dir, f) }, last)
 	if err == nil {
 		dir.Sync() // not supported by some systems; the file exists anyway
 	}

@@ -35,7 +35,7 @@ func WriteFrom(from fsx.Dir, tmp string, dir fsx.Dir, name string, data []byte, 
 	err := place(from, tmp, dir, name, perm, func(f fsx.File) error {
 		_, err := f.Write(data)
 		return err
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -51,10 +51,15 @@ func WriteFrom(from fsx.Dir, tmp string, dir fsx.Dir, name string, data []byte, 
 // The file is flushed before the rename: else an empty file under the new
 // name is a legal outcome.
 func Place(dir fsx.Dir, name, tmp string, perm uint32, fill func(fsx.File) error) error {
-	return place(dir, tmp, dir, name, perm, fill)
+	return place(dir, tmp, dir, name, perm, fill, nil)
 }
 
-func place(from fsx.Dir, tmp string, dir fsx.Dir, name string, perm uint32, fill func(fsx.File) error) error {
+// PlaceIf is [Place] that asks last, before the rename: the flush takes time.
+func PlaceIf(dir fsx.Dir, name, tmp string, perm uint32, fill func(fsx.File) error, last func() error) error {
+	return place(dir, tmp, dir, name, perm, fill, last)
+}
+
+func place(from fsx.Dir, tmp string, dir fsx.Dir, name string, perm uint32, fill func(fsx.File) error, last func() error) error {
 	f, err := from.Open(tmp, fsx.Write|fsx.Create|fsx.Excl, perm)
 	if errors.Is(err, fs.ErrExist) { // left by a crash
 		if err = from.Remove(tmp); err == nil {
@@ -68,6 +73,9 @@ func place(from fsx.Dir, tmp string, dir fsx.Dir, name string, perm uint32, fill
 		err = f.Sync()
 	}
 	err = cmp.Or(err, f.Close())
+	if err == nil && last != nil {
+		err = last()
+	}
 	if err == nil {
 		err = from.Rename(tmp, dir, name)
 	}
