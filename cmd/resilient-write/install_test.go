@@ -30,6 +30,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -789,6 +790,28 @@ func TestInitLosesNoSave(t *testing.T) {
 	if e := (*rw.Error)(nil); err != nil && (!errors.As(err, &e) || e.Detail != rw.ErrChangedDuringWrite || e.Effect != rw.EffectUnknown) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestInitRemovesWhatAKilledOneLeft: and nothing else that has a similar name.
+func TestInitRemovesWhatAKilledOneLeft(t *testing.T) {
+	d := newDesk(t)
+	for name, age := range map[string]time.Duration{"123-4.tmp": time.Minute, "5-1.tmp": time.Minute, "6-1.tmp": 0, "x-1.tmp": time.Minute, "1-1.tmpx": time.Minute} {
+		d.write(".mcp.json."+name, "{", 0o600)
+		noErr(t, os.Chtimes(d.path(".mcp.json."+name), time.Time{}, time.Now().Add(-age)))
+	}
+	dir := must(fsx.OpenRoot(d.project))(t)
+	defer dir.Close()
+	busy := must(dir.Open(".mcp.json.5-1.tmp", fsx.Write, 0))(t) // a process writes it
+	defer busy.Close()
+	must(busy.TryLock(0, 1, true))(t)
+	_, code := d.run("init", "claude-code", "--no-instructions")
+	var left []string
+	for _, name := range must(dir.Names())(t) {
+		if rest, ok := strings.CutPrefix(name, ".mcp.json"); ok {
+			left = append(left, rest)
+		}
+	}
+	equal(t, fmt.Sprint(code, left), "0 [ .1-1.tmpx .5-1.tmp .6-1.tmp .x-1.tmp]")
 }
 
 // TestInitFollowsNoLinkOutOfTheProject: a link that a clone brought does not make

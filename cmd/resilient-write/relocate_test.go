@@ -101,7 +101,7 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 	}
 	var left []string
 	filepath.WalkDir(s.dir, func(path string, d os.DirEntry, _ error) error {
-		if d != nil && strings.HasPrefix(d.Name(), ".result-") {
+		if d != nil && strings.HasPrefix(d.Name(), "r.json.") {
 			left = append(left, path)
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,7 +81,7 @@ func (a *app) tryReplacing(name string) error {
 			}
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".result-*.tmp")
+	f, err := os.OpenFile(durable.TempName(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = errors.Join(f.Close(), os.Remove(f.Name()))
 	}
@@ -155,11 +156,38 @@ func replaceIn(name string, perm fs.FileMode, write func(fsx.Dir, fsx.File) erro
 	}
 	defer dir.Close()
 	name = filepath.Base(name)
-	err = durable.PlaceIf(dir, name, durable.TempName(name), uint32(perm), func(f fsx.File) error { return write(dir, f) }, last)
+	removeTemps(dir, name)
+	err = durable.PlaceIf(dir, name, durable.TempName(name), uint32(perm), func(f fsx.File) error {
+		f.TryLock(0, 1, true)
+		return write(dir, f)
+	}, last)
 	if err == nil {
 		dir.Sync() // not supported by some systems; the file exists anyway
 	}
 	return err
+}
+
+var tempOf = regexp.MustCompile(`^\.\d+-\d+\` + durable.TempSuffix + "$")
+
+// removeTemps removes what killed processes have left of a file. A process locks what it
+// writes, except for a moment at the beginning and at the end.
+func removeTemps(dir fsx.Dir, name string) {
+	names, _ := dir.Names()
+	for _, n := range names {
+		if rest, ok := strings.CutPrefix(n, name); !ok || !tempOf.MatchString(rest) {
+			continue
+		}
+		f, err := dir.Open(n, fsx.Write, 0)
+		if err != nil {
+			continue
+		}
+		st, err := f.Stat()
+		free, _ := f.TryLock(0, 1, true)
+		f.Close()
+		if err == nil && free && time.Since(st.ModTime()) > time.Second {
+			dir.Remove(n)
+		}
+	}
 }
 
 // checkOut checks the file that --out names for an export or a page.
