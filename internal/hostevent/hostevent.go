@@ -1,7 +1,7 @@
 // Package hostevent reads the events that hosts of coding agents give to hook
 // commands, and writes the answers that they understand.
 //
-// The names and forms are those of Claude Code 2.1, Codex 0.169, Gemini CLI
+// The names and forms are those of Claude Code 2.1, Codex 0.171, Gemini CLI
 // 0.61, Copilot CLI 1.0, Qwen Code 0.24 and Cline 3.0.
 package hostevent
 

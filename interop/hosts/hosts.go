@@ -18,12 +18,12 @@ type host struct {
 // <model> is replaced by the address of the script.
 var hosts = []host{
 	{
-		name: "claude-code", title: "Claude Code", pkg: "@anthropic-ai/claude-code@2.1.330", approve: "~/.claude/settings.json", prefix: "mcp__resilientwrite__",
+		name: "claude-code", title: "Claude Code", pkg: "@anthropic-ai/claude-code@2.1.332", approve: "~/.claude/settings.json", prefix: "mcp__resilientwrite__",
 		env:     []string{"ANTHROPIC_BASE_URL=<model>", "ANTHROPIC_API_KEY=none", "DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
 		command: []string{"claude", "-p", "go on"},
 	},
 	{
-		name: "codex", title: "Codex CLI", pkg: "@openai/codex@0.169.0", approve: "-",
+		name: "codex", title: "Codex CLI", pkg: "@openai/codex@0.171.0", approve: "-",
 		extra:   "[model_providers.script]\nname = \"script\"\nbase_url = \"<model>/v1\"\nwire_api = \"responses\"\n",
 		command: []string{"codex", "exec", "--skip-git-repo-check", "-c", "model=scripted", "-c", "model_provider=script", "go on"},
 	},
