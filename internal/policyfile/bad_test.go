@@ -123,8 +123,8 @@ var badValues = []bad{
 	{"budget", "retry_budget:\n  default: 101\n", 2, 12, BadValue, "out of range", "it must be from 1 to 100"},
 	{"no budget", "retry_budget:\n  default: 0\n", 2, 12, BadValue, "out of range", "it must be from 1 to 100"},
 	{"size", "history: {max_bytes: 512mb}\n", 1, 22, BadValue, `"512mb" is not a size`, sizeHint},
-	{"negative size", "history: {max_bytes: -1}\n", 1, 22, BadValue, "negative", "leave the key out for no limit"},
-	{"huge size", "history: {max_object_bytes: 9999999999TiB}\n", 1, 29, BadValue, "too large", ""},
+	{"negative size", "history: {max_bytes: -1}\n", 1, 22, BadValue, "negative", "leave the key out for the default"},
+	{"huge size", "history: {max_object_bytes: 9999999999TiB}\n", 1, 29, BadValue, "too large", "leave the key out for the default"},
 	{"fractional size", "history: {max_bytes: 1.5}\n", 1, 22, BadType, "a number of bytes", sizeHint},
 	{"hexadecimal size", "history: {max_bytes: 0x10}\n", 1, 22, BadValue, "decimal form", sizeHint},
 	{"negative versions", "history: {max_versions: -1}\n", 1, 25, BadValue, "out of range", "it must be from 0 to 1000000000"},
@@ -133,8 +133,8 @@ var badValues = []bad{
 	{"negative age", "history: {max_age: -30d}\n", 1, 20, BadValue, "not a duration", "write it such as 30d, 12h, 90m or P30D"},
 	{"age in months", "history: {max_age: P1M}\n", 1, 20, BadValue, "fixed length", "write it in days"},
 	{"age in years", "history: {max_age: P1Y}\n", 1, 20, BadValue, "fixed length", "write it in days"},
-	{"long age", "history: {max_age: 36526d}\n", 1, 20, BadValue, "too long", ""},
-	{"long age of ISO 8601", "history: {max_age: P36526D}\n", 1, 20, BadValue, "too long", ""},
+	{"long age", "history: {max_age: 36526d}\n", 1, 20, BadValue, "too long", "it is at most 36525d; leave the key out for no limit"},
+	{"long age of ISO 8601", "history: {max_age: P36526D}\n", 1, 20, BadValue, "too long", "it is at most 36525d; leave the key out for no limit"},
 }
 
 func TestBadFiles(t *testing.T) {

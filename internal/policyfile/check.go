@@ -396,20 +396,20 @@ func readSize(n *node) (any, *problem) {
 	case m == nil && !decimalForm().MatchString(n.Text):
 		return nil, badValue(sizeHint, "the number %s is not in the decimal form", clip(n.Text))
 	case strings.HasPrefix(n.Text, "-"):
-		return nil, badValue("leave the key out for no limit", "a size cannot be negative")
+		return nil, badValue("leave the key out for the default", "a size cannot be negative")
 	case m == nil:
 		m = []string{"", n.Text, "B"}
 	}
 	size, ok := amount(m)
 	if !ok {
-		return nil, badValue("", "the size %s is too large", clip(n.Text))
+		return nil, badValue("leave the key out for the default", "the size %s is too large", clip(n.Text))
 	}
 	return size, nil
 }
 
 // readAge reads a duration with one unit, or in ISO 8601.
 func readAge(s string) (any, *problem) {
-	tooLong := badValue("", "the duration %s is too long", clip(s))
+	tooLong := badValue(fmt.Sprintf("it is at most %dd; leave the key out for no limit", isoduration.Max/(24*time.Hour)), "the duration %s is too long", clip(s))
 	if m := ageForm().FindStringSubmatch(s); m != nil {
 		ns, ok := amount(m)
 		if !ok || time.Duration(ns) > isoduration.Max {
