@@ -32,7 +32,7 @@ func (a *app) hasStore() bool {
 // there is none, the directory is most likely the wrong one.
 func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
 	if !a.hasStore() {
-		return rw.NewError(a.command, rw.ErrNotFound, "there is no store in this workspace, and none was created; name another workspace with --root", nil)
+		return rw.NewError(a.command, rw.ErrNotFound, "there is no store in this workspace, and none was created; name another workspace with --root; resilient-write status --all lists those with a store", nil)
 	}
 	return a.withStore(ctx, looks, work)
 }
