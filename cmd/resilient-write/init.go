@@ -597,7 +597,7 @@ func (f *edited) write(p clients.Place) error {
 	}
 	if f.after == "" {
 		err := os.Remove(f.path)
-		for dir := filepath.Dir(f.path); err == nil && belowAny(dir, p.Project, p.Home, filepath.Join(p.Home, "Documents")); dir = filepath.Dir(dir) {
+		for dir := filepath.Dir(f.path); err == nil && belowAny(dir, p.Project, p.Home); dir = filepath.Dir(dir) {
 			if os.Remove(dir) != nil { // it holds something else
 				break
 			}
