@@ -90,7 +90,7 @@ var warningHints = map[string]string{
 	WarnModesNotEnforced:    "other users may be able to write to the state directory: this file system does not keep owners and modes, or the store is open read-only",
 	WarnStateInTree:         "the state directory is in the workspace, because no other place is local and writable; git clean -fdx and the removal of the workspace delete it",
 	WarnSeveralStateDirs:    "the workspace has several state directories, of which one is used; resilient-write status --all lists them, resilient-write relocate --remove removes one",
-	WarnStateOfOtherRoot:    "a state directory was made for this path when another directory was there; or for this worktree before it was moved without git (git worktree repair mends that); it is not used, and a new one was made; resilient-write status --all lists both",
+	WarnStateOfOtherRoot:    "a state directory was made for this path when another directory was there; or for this worktree before it was moved without git (git worktree repair mends that); it is not used; resilient-write status --all lists it; to continue with it, as after a restore from a backup, resilient-write relocate --from",
 	WarnDraftsNotSwept:      "expired drafts or transactions could not be removed; the next open tries again",
 	WarnRiskLow:             "the content contains what may be personal data or a secret; Store.RiskScore gives the details",
 	WarnRiskMedium:          "the content contains what may be a secret; Store.RiskScore gives the details",

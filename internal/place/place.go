@@ -429,12 +429,14 @@ func (w *Workspace) Open(readOnly bool) (Opened, error) {
 		}
 		return o, err
 	}
-	if readOnly {
-		return w.OpenAt(w.Of(Tree), false)
-	}
 	var notes []string
 	if w.hasNamesake() || w.stray {
 		notes = []string{WarnOtherRoot}
+	}
+	if readOnly {
+		o, err := w.OpenAt(w.Of(Tree), false)
+		o.Notes = notes
+		return o, err
 	}
 	for _, remote := range []bool{false, true} {
 		for _, kind := range []Kind{Git, XDG} {

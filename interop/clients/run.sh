@@ -96,7 +96,7 @@ end
 
 echo "-- the Inspector, strict"
 for tier in core standard full; do
-	mcp-inspector --cli "$work/resilient-write" serve --tier "$tier" --root "$work/stdio" --method tools/list --strict >"$work/inspector.json" 2>"$work/inspector.log" || {
+	mcp-inspector --cli -e "XDG_STATE_HOME=$XDG_STATE_HOME" "$work/resilient-write" serve --tier "$tier" --root "$work/stdio" --method tools/list --strict >"$work/inspector.json" 2>"$work/inspector.log" || {
 		cat "$work/inspector.json" "$work/inspector.log"
 		exit 1
 	}
