@@ -541,18 +541,18 @@ func (a *app) carryOut(s *setup) error {
 	}
 	for i, f := range s.files {
 		err := f.write(s.place)
-		switch {
-		case errors.Is(err, errChanged):
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, errChanged) {
 			err = rw.NewError(a.command, rw.ErrChangedDuringWrite, f.shown+" was not written: another program has changed it meanwhile; try again", nil)
-		case err != nil:
+		} else {
 			err = streamError(a.command, f.shown+" was not written", err)
 		}
 		if e := (*rw.Error)(nil); i > 0 && errors.As(err, &e) { // others were
 			e.Effect = rw.EffectUnknown
 		}
-		if err != nil {
-			return err
-		}
+		return err
 	}
 	return nil
 }

@@ -771,10 +771,11 @@ func TestInitReportsWhatCannotBeRead(t *testing.T) {
 func TestInitLosesNoSave(t *testing.T) {
 	d := newDesk(t)
 	d.write("a", "old", 0o600)
-	path, saved := d.path("a"), make(chan error)
+	path, saved := d.path("a"), make(chan error, 1)
+	running, end := context.WithCancel(t.Context())
 	go func() {
 		for {
-			if list, err := filepath.Glob(path + ".*.tmp"); len(list) > 0 || err != nil {
+			if list, _ := filepath.Glob(path + ".*.tmp"); len(list) > 0 || running.Err() != nil {
 				noErr(t, os.WriteFile(path+".new", []byte("saved"), 0o600))
 				saved <- os.Rename(path+".new", path)
 				return
@@ -784,6 +785,7 @@ func TestInitLosesNoSave(t *testing.T) {
 	first := &edited{path: d.path("b"), after: "x"}
 	f := &edited{path: path, shown: "a", there: true, before: "old", after: strings.Repeat("x", 8<<20)}
 	err := (&app{}).carryOut(&setup{files: []*edited{first, f}, initOptions: initOptions{yes: true}})
+	end()
 	noErr(t, <-saved)
 	text, _ := os.ReadFile(path)
 	equal(t, string(text[:min(len(text), 9)]), "saved")
