@@ -48,6 +48,16 @@ func (r *Report) Warn(reason string) {
 	}
 }
 
+// add adds what a finisher has found.
+func (r *Report) add(found *Report) {
+	r.Finished = append(r.Finished, found.Finished...)
+	r.Conflicts = append(r.Conflicts, found.Conflicts...)
+	for _, note := range found.Warnings {
+		r.Warn(note.Reason)
+	}
+	r.broken = cmp.Or(r.broken, found.broken)
+}
+
 // A valid row is a commit, and the slot that it names shows whether it is
 // published. Recovery completes the commits of dead writers that are not known
 // to be settled; it takes none back.
@@ -588,10 +598,7 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 	var all []*finisher
 	held, most := 0, s.finishAtOnce()
 	settle := func() error {
-		err := s.settleFinished(all)
-		for _, f := range all {
-			f.close()
-		}
+		err := s.finishAll(ctx, all, out)
 		all, held = nil, 0
 		return err
 	}
@@ -606,21 +613,33 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 					return err
 				}
 			}
-			f := &finisher{deadCommit: dead, s: s, out: out, muts: part, first: &part[0] == &rec.Muts[0], last: &part[len(part)-1] == &rec.Muts[len(rec.Muts)-1]}
+			f := &finisher{deadCommit: dead, s: s, muts: part, first: &part[0] == &rec.Muts[0], last: &part[len(part)-1] == &rec.Muts[len(rec.Muts)-1]}
 			all, held = append(all, f), held+len(part)
-			if err := f.place(ctx); err != nil {
-				for _, f := range all {
-					f.close()
-				}
-				return err
-			}
 		}
 	}
 	return settle()
 }
 
+// finishAll places the files of the finishers concurrently, flushes what was placed, then
+// empties the slots. out gets what each has found, in their order.
+func (s *Engine) finishAll(ctx context.Context, all []*finisher, out *Report) error {
+	var places []func() error
+	for _, f := range all {
+		defer f.close()
+		places = append(places, func() error { return f.place(ctx) })
+	}
+	err := s.Together(places...)
+	if err == nil {
+		err = s.settleFinished(all, out)
+	}
+	for _, f := range all {
+		out.add(&f.found)
+	}
+	return err
+}
+
 // settleFinished flushes what was placed, then empties the slots.
-func (s *Engine) settleFinished(all []*finisher) error {
+func (s *Engine) settleFinished(all []*finisher, out *Report) error {
 	seen := map[inode]bool{}
 	for _, f := range all {
 		if err := f.flush(seen); err != nil {
@@ -632,7 +651,7 @@ func (s *Engine) settleFinished(all []*finisher) error {
 		return err
 	}
 	if s.FlushCopies() != nil {
-		all[0].out.Warn(call.WarnHistorySkipped)
+		out.Warn(call.WarnHistorySkipped)
 	}
 	for _, f := range all {
 		if f.last {
@@ -655,7 +674,7 @@ func (s *Engine) emptyAll(all []*finisher) error {
 	for _, f := range all {
 		marks = append(marks, f.marks...)
 		if f.skipped {
-			f.out.Warn(call.WarnHistorySkipped)
+			f.found.Warn(call.WarnHistorySkipped)
 		}
 		if err := s.arrange(f.rec); err != nil {
 			return err

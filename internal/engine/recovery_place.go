@@ -46,7 +46,7 @@ func (s *Engine) newDeadCommit(rec *journal.Record) *deadCommit {
 type finisher struct {
 	*deadCommit
 	s           *Engine
-	out         *Report // what is found goes here
+	found       Report
 	muts        []journal.Mutation
 	first, last bool // mutations of the commit are among them
 	parts       []*recovered
@@ -85,7 +85,7 @@ func (f *finisher) place(ctx context.Context) error {
 		if err != nil && err != errGone {
 			p.reason = "unplaced"
 			if errors.Is(err, syscall.EIO) {
-				f.out.broken = err
+				f.found.broken = err
 			}
 		}
 		if p.reason != "" {
@@ -356,7 +356,7 @@ func (p *recovered) place() error {
 	if err != nil {
 		return err
 	}
-	p.f.out.Finished = append(p.f.out.Finished, p.found())
+	p.f.found.Finished = append(p.f.found.Finished, p.found())
 	return nil
 }
 
@@ -471,9 +471,9 @@ func (p *recovered) conflict(ctx context.Context) error {
 	if err := p.keepOurs(); err != nil {
 		p.left = true
 		s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
-		p.f.out.Warn(call.WarnHistorySkipped)
+		p.f.found.Warn(call.WarnHistorySkipped)
 	}
-	p.f.out.Conflicts = append(p.f.out.Conflicts, p.found())
+	p.f.found.Conflicts = append(p.f.found.Conflicts, p.found())
 	row := s.RowAbout(journal.KindConflict, p.f.rec, p.reason)
 	for _, path := range p.paths() {
 		sha, size, _ := s.HashEntry(path) // what cannot be read has none

@@ -194,11 +194,14 @@ func (s *Engine) keep(x spent) error {
 		}
 		defer f.Close()
 	}
+	if x.check {
+		return s.keepChanged(x, f)
+	}
 	st, err := f.Stat()
 	switch {
 	case err != nil:
 		return err
-	case x.check || x.changed(st):
+	case x.changed(st):
 		return s.keepChanged(x, f)
 	case !x.had:
 		_, _, err = s.keepFile(x, f)

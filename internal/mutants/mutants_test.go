@@ -57,7 +57,7 @@ var mutants = []mutant{
 		Point: 5, Fault: "recovery infers from the content that a replacement is not published",
 		File: "internal/engine/publish/replace.go",
 		Old:  "func judgeOver(c *Change, held Held) (State, error) {\n\tif held != Staged {\n\t\treturn Published, nil\n\t}\n",
-		New:  "func judgeOver(c *Change, held Held) (State, error) {\n\tif same, err := c.matches(c.Target, c.New); same || err != nil {\n\t\treturn Published, err\n\t}\n",
+		New:  "func judgeOver(c *Change, held Held) (State, error) {\n\tif st, exists, err := c.Target.lstat(); err == nil {\n\t\tif same, err := c.New.found(c.Target, st, exists); same || err != nil {\n\t\t\treturn Published, err\n\t\t}\n\t}\n",
 		Run:  "TestHumanSweep",
 	},
 	{

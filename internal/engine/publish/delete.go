@@ -53,20 +53,17 @@ func judgeDelete(c *Change, held Held) (State, error) {
 			undone = out.Ino == st.Ino || out.Size == 0 && c.Old.is(st)
 		}
 		if undone { // it had its name back when its writer died
-			if err := c.Old.now(c.Target); err != nil {
-				return Taken, err
-			}
+			c.Old.now(st)
 			return Pending, renew(c)
 		}
 	}
 	if held != Staged || !exists {
 		return Published, nil
 	}
-	same, err := c.matches(c.Target, c.Old)
-	if err != nil || !same {
+	if same, err := c.Old.found(c.Target, st, exists); err != nil || !same {
 		return Taken, err
 	}
-	return Pending, c.Old.now(c.Target)
+	return Pending, nil
 }
 
 // renew makes the slot an empty file again. A rename between two names of one

@@ -232,7 +232,7 @@ func judgeMove(c *Change, held Held) (State, error) {
 	}
 	moved := exists && c.Moved.same(st)
 	if exists && c.Slot.Copied {
-		if moved, err = c.matches(c.Target, c.Moved); err != nil {
+		if moved, err = c.Moved.found(c.Target, st, exists); err != nil {
 			return Taken, err
 		}
 	}
@@ -247,18 +247,13 @@ func judgeMove(c *Change, held Held) (State, error) {
 			return Taken, err
 		}
 	}
-	same, err := c.matches(c.Source, c.Moved)
-	if err != nil || !same {
+	if same, err := c.Moved.found(c.Source, src, there); err != nil || !same {
 		return Taken, err
 	}
-	same, err = c.matches(c.Target, c.Old)
-	if err != nil || !same {
+	if same, err := c.Old.found(c.Target, st, exists); err != nil || !same {
 		return Taken, err
 	}
-	if err := c.Moved.now(c.Source); err != nil {
-		return Taken, err
-	}
-	return Pending, c.Old.now(c.Target)
+	return Pending, nil
 }
 
 // finishMove takes from the name of the source what the move has left there.
@@ -271,10 +266,9 @@ func finishMove(c *Change, held Held, src fsx.Stat, there bool) error {
 	case !c.Old.Exists:
 		return nil
 	case c.Slot.Copied:
-		if same, err := c.matches(c.Source, c.Old); err != nil || !same {
+		if same, err := c.Old.found(c.Source, src, there); err != nil || !same {
 			return err
 		}
-		c.Old.Stat = src
 	case !c.Old.is(src):
 		return nil
 	}

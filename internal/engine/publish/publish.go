@@ -333,41 +333,36 @@ func (c *Change) moveNew(from, to Name) error {
 	return from.Dir.Remove(from.Name)
 }
 
-// matches reports whether the target is what the row expects: by identity, or
-// by content.
-func (c *Change) matches(n Name, want File) (bool, error) {
-	st, exists, err := n.lstat()
-	if err != nil || !exists || !want.Exists {
-		return err == nil && exists == want.Exists, err
+// found reports whether a name holds the file that the row expects: by identity, or by
+// content. st is what was under the name, and f is that file then: what another program
+// saves there later is not f.
+func (f *File) found(n Name, st fsx.Stat, exists bool) (bool, error) {
+	if !exists || !f.Exists {
+		return exists == f.Exists, nil
 	}
-	if st.Kind != want.kind() {
+	if st.Kind != f.kind() || st.Size != f.Stat.Size {
 		return false, nil
 	}
-	if want.is(st) && st.Ctime == want.Stat.Ctime {
-		return true, nil
+	if !f.is(st) || st.Ctime != f.Stat.Ctime {
+		file, err := fsx.OpenEntry(n.Dir, n.Name)
+		if isAbsent(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		defer file.Close()
+		if sum, err := hashOf(file, st.Size); err != nil || sum != f.SHA256 {
+			return false, err
+		}
 	}
-	if st.Size != want.Stat.Size {
-		return false, nil
-	}
-	f, err := fsx.OpenEntry(n.Dir, n.Name)
-	if isAbsent(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	sum, err := hashOf(f, st.Size)
-	return sum == want.SHA256, err
+	f.now(st)
+	return true, nil
 }
 
-// now makes c.Old the file that is there, after its content was compared.
-func (f *File) now(n Name) error {
-	st, exists, err := n.lstat()
-	if err == nil && exists {
-		f.Stat, f.Stat.Btime = st, 0 // overlayfs makes another file of it when it is published
-	}
-	return err
+// now makes f the file that st describes.
+func (f *File) now(st fsx.Stat) {
+	f.Stat, f.Stat.Btime = st, 0 // overlayfs makes another file of it when it is published
 }
 
 func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -181,6 +181,43 @@ func TestForeignFilesStay(t *testing.T) {
 	}
 }
 
+// savedWhenOpened is a directory in which another program saves a file as soon as it is opened.
+type savedWhenOpened struct {
+	fsx.Dir
+	t *testing.T
+}
+
+func (d savedWhenOpened) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
+	f, err := d.Dir.Open(name, flag, perm)
+	put(d.t, d.Dir, name, foreign)
+	return f, err
+}
+
+// TestSavedWhileItIsJudged: what another program saves while recovery compares the file is not
+// taken for the file.
+func TestSavedWhileItIsJudged(t *testing.T) {
+	for _, p := range primitives {
+		if p.how == Create || p.how == Append || p.how == InPlace {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			b := newBench(t, p.how, p.over)
+			name, at, old := "a", &b.ch.Target.Dir, &b.ch.Old
+			if p.how == Move {
+				name, at, old = "from", &b.ch.Source.Dir, &b.ch.Moved
+			}
+			old.Stat.Ctime++ // so that the content is compared
+			*at = savedWhenOpened{b.dir, t}
+			testbed.Equal(t, testbed.Must(b.ch.Judge())(t), Pending, "state")
+			*at = b.dir
+			err := b.ch.Publish()
+			testbed.Require(t, errors.Is(err, ErrForeign), "published: %v", err)
+			testbed.NoErr(t, b.ch.Undo())
+			testbed.Equal(t, b.content(name), foreign, name, " holds")
+		})
+	}
+}
+
 // makeAgain replaces a file by another program's, which gets the inode number of one that
 // is gone.
 func (b *bench) makeAgain(gone, name string) {

@@ -114,9 +114,8 @@ func judgeOver(c *Change, held Held) (State, error) {
 	if exists && c.New.is(st) { // putBackByRename ended between its link and its rename
 		return Published, c.Slot.Dir.Remove(c.Slot.Name)
 	}
-	same, err := c.matches(c.Target, c.Old)
-	if err != nil || !same {
+	if same, err := c.Old.found(c.Target, st, exists); err != nil || !same {
 		return Taken, err
 	}
-	return Pending, c.Old.now(c.Target)
+	return Pending, nil
 }
