@@ -174,7 +174,7 @@ func timeline(s *summary, x axis, refused []int) *chart {
 	}
 	c.lane(x, refused)
 	c.Used = used
-	c.Desc = fmt.Sprintf("%s in bars of %s.", counted(s.rows, "write", "writes"), x.length())
+	c.Desc = fmt.Sprintf("%s in bars of %s.", counted(s.writes, "write", "writes"), x.length())
 	if most > 0 {
 		c.Desc += fmt.Sprintf(" The highest bar has %s, at %s.", counted(most, "write", "writes"), x.span(busiest))
 	}
@@ -210,8 +210,12 @@ func (c *chart) lane(x axis, refused []int) {
 func rates(s *summary, x axis) *chart {
 	peak, sum := make([]int, x.n), make([]int, x.n)
 	most := 0
-	for m, n := range s.minutes {
-		if i := x.at(m * 60); i >= 0 {
+	minutes := map[int64]int{} // writes by the beginning of the minute
+	for _, t := range s.times {
+		minutes[floor(t, 60)]++
+	}
+	for m, n := range minutes {
+		if i := x.at(m); i >= 0 {
 			peak[i] = max(peak[i], n)
 			sum[i] += n
 			most = max(most, n)

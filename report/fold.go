@@ -133,27 +133,22 @@ func (a *Activity) Hot(n int) []string {
 
 // summary is what the rows add up to.
 type summary struct {
-	rows        int // of the workspace
-	state       int // of the state directory
-	first, last int64
-	lowest      uint64 // row
-	highest     uint64
-	minutes     map[int64]int // writes by minute since 1970
-	deeds       []deed        // of the workspace
-	files       []*share      // the most written first
-	sessions    []*share      // likewise
-	ops         map[string]int
-	stateOps    map[string]int
-	callers     map[string]int
+	share           // of the workspace
+	state    int    // writes of the state directory
+	lowest   uint64 // row
+	highest  uint64
+	deeds    []deed   // of the workspace
+	files    []*share // the most written first
+	sessions []*share // likewise
 }
 
-// share is what the writes of one file or session add up to.
+// share is what the writes of one file or session, or all of them, add up to.
 type share struct {
 	name        string
 	writes      int
 	size        int64 // after the last one
 	gone        bool
-	files       map[string]bool // of a session
+	files       map[string]bool
 	callers     map[string]bool
 	first, last int64
 	times       []int64
@@ -164,7 +159,7 @@ func (a *Activity) summary() *summary {
 	if a.sum != nil {
 		return a.sum
 	}
-	s := &summary{first: noTime, last: noTime, minutes: map[int64]int{}, ops: map[string]int{}, stateOps: map[string]int{}, callers: map[string]int{}}
+	s := &summary{share: newShare("")}
 	files, sessions := map[string]*share{}, map[string]*share{}
 	for i := range a.ring {
 		d := a.ring[(a.head+i)%len(a.ring)]
@@ -177,16 +172,12 @@ func (a *Activity) summary() *summary {
 		s.highest = max(s.highest, d.seq)
 		if strings.HasPrefix(d.path, statePrefix) {
 			s.state++
-			s.stateOps[named(d.op)]++
 			continue
 		}
+		s.deeds = append(s.deeds, d)
 		s.add(d)
 		shareOf(files, d.path).add(d)
-		t := shareOf(sessions, d.session)
-		if t.add(d); t.files == nil {
-			t.files = map[string]bool{}
-		}
-		t.files[d.path] = true
+		shareOf(sessions, d.session).add(d)
 	}
 	s.files, s.sessions = slices.Collect(maps.Values(files)), slices.Collect(maps.Values(sessions))
 	slices.SortFunc(s.files, func(a, b *share) int {
@@ -201,15 +192,20 @@ func (a *Activity) summary() *summary {
 
 func shareOf(all map[string]*share, name string) *share {
 	if all[name] == nil {
-		all[name] = &share{name: name, first: noTime, last: noTime, callers: map[string]bool{}}
+		one := newShare(name)
+		all[name] = &one
 	}
 	return all[name]
+}
+
+func newShare(name string) share {
+	return share{name: name, first: noTime, last: noTime, files: map[string]bool{}, callers: map[string]bool{}}
 }
 
 // add counts a write. The clock may jump, so the times come in any order.
 func (x *share) add(d deed) {
 	x.writes++
-	x.size, x.gone, x.callers[d.caller] = d.bytes, d.gone, true
+	x.size, x.gone, x.files[d.path], x.callers[d.caller] = d.bytes, d.gone, true, true
 	if d.at == noTime {
 		return
 	}
@@ -218,22 +214,6 @@ func (x *share) add(d deed) {
 	}
 	x.last = max(x.last, d.at)
 	x.times = append(x.times, d.at)
-}
-
-// add counts a write of the workspace.
-func (s *summary) add(d deed) {
-	s.rows++
-	s.ops[named(d.op)]++
-	s.callers[named(d.caller)]++
-	s.deeds = append(s.deeds, d)
-	if d.at == noTime {
-		return
-	}
-	s.minutes[floor(d.at, 60)/60]++
-	if s.first == noTime || d.at < s.first {
-		s.first = d.at
-	}
-	s.last = max(s.last, d.at)
 }
 
 // floor is the highest multiple of step that is not above x.

@@ -316,7 +316,7 @@ func (p *page) charts() {
 		}
 	}
 	p.Charts = []*chart{timeline(p.sum, p.axis, refused)}
-	if p.sum.rows > 0 && !p.moment() {
+	if p.sum.writes > 0 && !p.moment() {
 		p.Charts = append(p.Charts, rates(p.sum, p.axis))
 	}
 	for i, s := range series {
@@ -335,23 +335,15 @@ func (p *page) covered() string {
 	if p.sum.lowest == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("Rows %s to %s: %s", count(p.sum.lowest), count(p.sum.highest), counted(p.sum.rows, "write of a file", "writes of files"))
+	text := fmt.Sprintf("Rows %s to %s: %s", count(p.sum.lowest), count(p.sum.highest), counted(p.sum.writes, "write of a file", "writes of files"))
 	if p.sum.state > 0 {
 		text += ", " + counted(p.sum.state, "write", "writes") + " of the store's own objects"
 	}
 	text += "."
-	if untimed := p.untimed(); untimed > 0 {
+	if untimed := p.sum.writes - len(p.sum.times); untimed > 0 {
 		text += " " + counted(untimed, "write has", "writes have") + " no time and is in no chart."
 	}
 	return text
-}
-
-func (p *page) untimed() int {
-	n := p.sum.rows
-	for _, k := range p.sum.minutes {
-		n -= k
-	}
-	return n
 }
 
 // leftOut is what was left out, for those who do not read the page.
