@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -32,19 +33,13 @@ func Unread(why string) Text { return Text{why: why} }
 
 // Diff is the change from one version to the next, ready to be shown.
 type Diff struct {
-	Why            string // why there are no hunks; empty with hunks
+	Why            string // why there are no lines; empty with lines
 	Added, Removed int    // lines, also of what is not shown
 	Cut            bool   // there is more
-	hunks          []hunk
+	lines          []diffLine
 }
 
-type hunk struct {
-	From, To int // line numbers
-	Lines    []diffLine
-}
-
-// diffLine is a line of a diff: Op is "+", "-" or " ", and "\\" for the remark
-// that a last line has no end.
+// diffLine is a [DiffLine] whose text is taken apart.
 type diffLine struct {
 	Op   string
 	Text []piece
@@ -157,23 +152,23 @@ func (c *Comparer) show(d *Diff, u *udiff.UnifiedDiff) {
 		*d = Diff{Why: "The change cannot be shown without the redacted parts.", Added: d.Added, Removed: d.Removed}
 		return
 	}
+	add := func(op string, text []piece) { d.lines = append(d.lines, diffLine{op, text}) }
 	for _, h := range u.Hunks {
-		one := hunk{From: h.FromLine, To: h.ToLine}
-		for _, l := range h.Lines {
+		for i, l := range h.Lines {
 			if len(again) == 0 || c.cost <= 0 {
 				d.Cut = true
-				break
+				return
+			}
+			if i == 0 {
+				add("@", ours(fmt.Sprintf("at line %d, was %d", h.ToLine, h.FromLine)))
 			}
 			text := start(signs(again[0], true), lineSigns)
 			again = again[1:]
-			one.Lines = append(one.Lines, diffLine{Op: opOf[l.Kind], Text: text})
+			add(opOf[l.Kind], text)
 			if !strings.HasSuffix(l.Content, "\n") {
-				one.Lines = append(one.Lines, diffLine{Op: `\`, Text: []piece{{" No newline at the end of the file", false}}})
+				add(`\`, ours(" No newline at the end of the file"))
 			}
 			c.cost -= cost(text) + lineCost
-		}
-		if len(one.Lines) > 0 {
-			d.hunks = append(d.hunks, one)
 		}
 	}
 }

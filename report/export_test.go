@@ -15,8 +15,8 @@ func PolicyFor(style string) string {
 // Texts are the lines of a diff, as they are shown.
 func (d Diff) Texts() []string {
 	var list []string
-	for _, h := range d.hunks {
-		for _, l := range h.Lines {
+	for _, l := range d.lines {
+		if l.Op != "@" {
 			list = append(list, l.Op+flat(l.Text))
 		}
 	}

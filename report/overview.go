@@ -3,7 +3,6 @@ package report
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -103,11 +102,12 @@ type DiffLine struct {
 // Lines are the lines of the diff that are shown.
 func (d Diff) Lines() []DiffLine {
 	list := []DiffLine{}
-	for _, h := range d.hunks {
-		list = append(list, DiffLine{"@", " at line " + strconv.Itoa(h.To) + ", was " + strconv.Itoa(h.From)})
-		for _, l := range h.Lines {
-			list = append(list, DiffLine{l.Op, flat(l.Text)})
+	for _, l := range d.lines {
+		text := flat(l.Text)
+		if l.Op == "@" {
+			text = " " + text
 		}
+		list = append(list, DiffLine{l.Op, text})
 	}
 	return list
 }

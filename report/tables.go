@@ -272,7 +272,7 @@ func (p *page) version(f File, one Version, open bool) versionView {
 }
 
 func (p *page) diff(d Diff) diffView {
-	v := diffView{Why: flat(p.text(d.Why, noteSigns)), Hunks: d.hunks, Cut: d.Cut}
+	v := diffView{Why: flat(p.text(d.Why, noteSigns)), Lines: d.lines, Cut: d.Cut}
 	if d.Added+d.Removed > 0 {
 		v.Changes = fmt.Sprintf("+%s −%s lines", count(d.Added), count(d.Removed))
 	}

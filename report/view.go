@@ -114,7 +114,7 @@ type versionView struct {
 type diffView struct {
 	Why     string
 	Changes string
-	Hunks   []hunk
+	Lines   []diffLine
 	Cut     bool
 }
 
