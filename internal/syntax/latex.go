@@ -38,14 +38,15 @@ type latexScanner struct {
 	pos   int
 	stack []latexGroup
 
-	command     string // the command whose arguments may follow; "" in running text
-	option      bool   // inside the square brackets after a command
-	definitions int    // arguments of a definition still to come
-	defDepth    int    // where they are
-	pkg         bool   // the text is a package, where @ is a letter
-	lineStop    int    // the end of the current line, if it is not before pos
-	ink         int    // what follows the current blanks, if it is not before pos
-	pairs       latexPairs
+	command     string      // the command whose arguments may follow; "" in running text
+	option      bool        // inside the square brackets after a command
+	definitions int         // arguments of a definition still to come
+	defDepth    int         // where they are
+	pkg         bool        // the text is a package, where @ is a letter
+	lineStop    int         // the end of the current line, if it is not before pos
+	ink         int         // what follows the current blanks, if it is not before pos
+	pairs       map[int]int // for the line that ends at pairsEnd, the place of the bracket that closes another one
+	pairsEnd    int
 	underscore  bool // the underscore has been given another meaning
 	recoded     bool // so may have other characters
 	stop        bool
@@ -497,10 +498,10 @@ func (s *latexScanner) verb(start int, name string) {
 		s.pos++
 	}
 	if name != "verb" {
-		s.skipBetween('[', ']', end)
+		s.skipBetween('[', end)
 	}
 	if name == "mintinline" {
-		s.skipBetween('{', '}', end)
+		s.skipBetween('{', end)
 	}
 	if s.pos >= end || s.inBody() {
 		return
@@ -508,7 +509,7 @@ func (s *latexScanner) verb(start int, name string) {
 	mark := s.src[s.pos]
 	if mark == '{' {
 		if name != "verb" {
-			s.skipBetween('{', '}', end)
+			s.skipBetween('{', end)
 		}
 		return
 	}
@@ -521,54 +522,39 @@ func (s *latexScanner) verb(start int, name string) {
 	s.pos = end
 }
 
-// latexPairs holds, for the line that ends at end, the closing offset of every
-// opening bracket that is closed on the line, by kind of bracket.
-type latexPairs struct {
-	end     int
-	squares map[int]int
-	braces  map[int]int
-}
-
 // skipBetween skips a pair of brackets and its content, if one starts here and is
 // closed before the end of the line. The pairs of a line are looked for once: a line
 // may hold any number of brackets that are never closed.
-func (s *latexScanner) skipBetween(open, closing byte, end int) bool {
+func (s *latexScanner) skipBetween(open byte, end int) {
 	if s.pos >= end || s.src[s.pos] != open {
-		return false
+		return
 	}
-	if s.pairs.end != end {
-		s.pairs = latexPairs{end: end}
-	}
-	known := &s.pairs.squares
-	if open == '{' {
-		known = &s.pairs.braces
-	}
-	if *known == nil {
-		*known = map[int]int{}
-		var opened []int
-		for i := s.pos; i < end; i++ {
-			switch n := len(opened); {
-			case s.src[i] == open:
-				opened = append(opened, i)
-			case s.src[i] == closing && n > 0:
-				(*known)[opened[n-1]] = i
-				opened = opened[:n-1]
+	if s.pairsEnd != end {
+		s.pairs, s.pairsEnd = map[int]int{}, end
+		for _, kind := range []string{"[]", "{}"} { // those of one kind may be between two of the other
+			var opened []int
+			for i := s.pos; i < end; i++ {
+				switch n := len(opened); {
+				case s.src[i] == kind[0]:
+					opened = append(opened, i)
+				case s.src[i] == kind[1] && n > 0:
+					s.pairs[opened[n-1]] = i
+					opened = opened[:n-1]
+				}
 			}
 		}
-		s.t.looked(end - s.pos)
+		s.t.looked(2 * (end - s.pos))
 	}
-	at, closed := (*known)[s.pos]
-	if closed {
+	if at, closed := s.pairs[s.pos]; closed {
 		s.pos = at + 1
 	}
-	return closed
 }
 
 // address reads the argument of \url and similar commands, in which most characters are
 // literal. A percent sign is literal only if the command is not inside the argument of
 // another one, hence the warning.
 func (s *latexScanner) address(start int, name string) {
-	s.skipBetween('[', ']', s.lineEnd())
+	s.skipBetween('[', s.lineEnd())
 	if s.pos >= len(s.src) || s.src[s.pos] != '{' {
 		return
 	}
