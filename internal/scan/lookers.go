@@ -249,13 +249,8 @@ func lookNetrc(t *text, r *rule, pos, end int) {
 
 // field is the next word after white space, and where it ends.
 func field(b []byte, from int) (word []byte, end int) {
-	for from < len(b) && isSpace(b[from]) {
-		from++
-	}
-	end = from
-	for end < len(b) && !isSpace(b[end]) {
-		end++
-	}
+	from = ahead(b, from, len(b), isSpace)
+	end = ahead(b, from, len(b), func(c byte) bool { return !isSpace(c) })
 	return b[from:end], end
 }
 
