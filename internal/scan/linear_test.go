@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,19 +73,6 @@ func goSource() func() string {
 	}
 }
 
-func BenchmarkScore(b *testing.B) {
-	s := testbed.Must(New(nil))(b)
-	for name, text := range texts(1 << 20) {
-		b.Run(strings.Trim(strconv.Quote(name), `"`), func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				s.Score(text, Options{})
-			}
-		})
-	}
-}
-
 // No text may cost more than its length: at half a megabyte, what is not linear
 // takes minutes rather than seconds.
 func TestEveryTextIsLinear(t *testing.T) {
@@ -95,21 +81,5 @@ func TestEveryTextIsLinear(t *testing.T) {
 		end := testbed.Within(t, 5*time.Second, fmt.Sprintf("%q", name))
 		s.Score(text, Options{})
 		end()
-	}
-}
-
-func BenchmarkSizes(b *testing.B) {
-	s := testbed.Must(New(nil))(b)
-	for _, size := range []int{1 << 10, 100 << 10, 1 << 20, 64 << 20} {
-		text := texts(size)["go"]
-		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				st := s.NewStream(Options{})
-				st.Write(text)
-				st.Report()
-			}
-		})
 	}
 }

@@ -46,60 +46,6 @@ func mustApply(tb testing.TB, content []byte, edits ...Edit) []byte {
 	return out
 }
 
-func BenchmarkOneMatch10MB(b *testing.B) {
-	for _, eol := range []string{"\n", "\r\n"} {
-		text := source(10<<20, eol)
-		e := Edit{Old: "return nil\n}\n\nfunc name70000(", New: "return errNothing\n}\n\nfunc name70000(", Count: 1}
-		b.Run(fmt.Sprintf("%q", eol), func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				mustApply(b, text, e)
-			}
-		})
-	}
-}
-
-func Benchmark100000Matches(b *testing.B) {
-	for _, eol := range []string{"\n", "\r\n"} {
-		text := bytes.Repeat([]byte("some value = 17"+eol+"and more"+eol), 100_000)
-		e := Edit{Old: "value = 17\nand", New: "number = 18\nor\nelse", Count: -1}
-		b.Run(fmt.Sprintf("%q", eol), func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				mustApply(b, text, e)
-			}
-		})
-	}
-}
-
-func BenchmarkClosest10MB(b *testing.B) {
-	text := source(10<<20, "\n")
-	similar, _ := spoilt(text, 200)
-	for _, c := range []struct{ name, old string }{
-		{"similar200lines", similar},
-		{"whitespace", strings.ReplaceAll(string(text[5<<20:5<<20+8000]), "\t", "    ")},
-		{"nothing", strings.Repeat("quite another text, of which there is no trace\n", 200)},
-		{"oneline", "func nam70000(ctx Context, valeu int)"},
-		{"short", "Kontxt"},
-	} {
-		b.Run(c.name, func(b *testing.B) { benchClosest(b, text, c.old) })
-	}
-	chinese := bytes.Repeat([]byte("这是一个文件的内容，没有什么特别的东西。\n"), (10<<20)/61)
-	b.Run("chinese", func(b *testing.B) {
-		benchClosest(b, chinese, "这是一个文件的内容，没有什么特殊的东西。")
-	})
-}
-
-func benchClosest(b *testing.B, text []byte, old string) {
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		closest(text, old)
-	}
-}
-
 // TestHostile makes the calls that take longest with a search that is not
 // linear: minutes and more. The bound is far above what they need.
 func TestHostile(t *testing.T) {
