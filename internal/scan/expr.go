@@ -71,38 +71,34 @@ func (c *classes) has(class int, b byte) bool {
 	return c.bits[class>>6&(maxClasses/64-1)][b]>>(class&63)&1 == 1
 }
 
-// add returns the number of the class that holds exactly the given bytes.
-func (c *classes) add(in byteSet) (int, error) {
+// add returns the number of the class that holds exactly the given bytes. It panics
+// if there are more than maxClasses.
+func (c *classes) add(in byteSet) int {
 	n := slices.Index(c.sets, in)
 	if n >= 0 {
-		return n, nil
+		return n
 	}
 	n = len(c.sets)
-	if n == maxClasses {
-		return 0, fmt.Errorf("more than %d byte classes", maxClasses)
-	}
 	for b := range 256 {
 		if in.has(byte(b)) {
 			c.bits[n>>6][b] |= 1 << (n & 63)
 		}
 	}
 	c.sets = append(c.sets, in)
-	return n, nil
+	return n
 }
 
 // unbounded is the length at which an unbounded run is cut.
 const unbounded = 16 << 10
 
-// compile translates an expression.
-func (c *classes) compile(src string) (*expr, error) {
+// compile translates the expression of a built-in rule. It panics if that says more
+// than the notation can.
+func (c *classes) compile(src string) *expr {
 	tree, err := syntax.Parse(src, syntax.Perl)
 	if err != nil {
-		return nil, err
+		panic(err)
 	}
-	x := &expr{leadClass: -1}
-	if x.seq, err = c.sequence(tree, false); err != nil {
-		return nil, fmt.Errorf("%s: %w", src, err)
-	}
+	x := &expr{leadClass: -1, seq: c.sequence(tree, false)}
 	x.least, x.most = bounds(x.seq)
 	c.begin(x.seq, &x.first)
 	for i, e := range x.seq {
@@ -117,7 +113,7 @@ func (c *classes) compile(src string) (*expr, error) {
 		x.lead += e.max
 		x.min += e.min
 	}
-	return x, nil
+	return x
 }
 
 // bounds are the lengths of the shortest and the longest text of a sequence.
@@ -190,34 +186,25 @@ func (c *classes) only(seq []elem, literals, runs *byteSet) bool {
 	return true
 }
 
-func (c *classes) sequence(t *syntax.Regexp, value bool) ([]elem, error) {
+func (c *classes) sequence(t *syntax.Regexp, value bool) (all []elem) {
 	switch t.Op {
 	case syntax.OpConcat:
-		var all []elem
 		for _, sub := range t.Sub {
-			part, err := c.sequence(sub, value)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, part...)
+			all = append(all, c.sequence(sub, value)...)
 		}
-		return all, nil
+		return all
 	case syntax.OpCapture:
 		return c.sequence(t.Sub[0], true)
 	case syntax.OpLiteral:
-		return []elem{{lit: string(t.Rune), fold: t.Flags&syntax.FoldCase != 0, class: -1, value: value}}, nil
+		return []elem{{lit: string(t.Rune), fold: t.Flags&syntax.FoldCase != 0, class: -1, value: value}}
 	case syntax.OpEmptyMatch:
-		return nil, nil
+		return nil
 	case syntax.OpAlternate:
 		e := elem{class: -1, value: value}
 		for _, sub := range t.Sub {
-			alt, err := c.sequence(sub, value)
-			if err != nil {
-				return nil, err
-			}
-			e.alts = append(e.alts, alt)
+			e.alts = append(e.alts, c.sequence(sub, value))
 		}
-		return []elem{e}, nil
+		return []elem{e}
 	case syntax.OpCharClass:
 		return c.repeat(t, 1, 1, value)
 	case syntax.OpRepeat:
@@ -230,13 +217,12 @@ func (c *classes) sequence(t *syntax.Regexp, value bool) ([]elem, error) {
 		if t.Sub[0].Op == syntax.OpCharClass {
 			return c.repeat(t.Sub[0], 0, 1, value)
 		}
-		alt, err := c.sequence(t.Sub[0], value)
-		return []elem{{class: -1, value: value, alts: [][]elem{alt, {}}}}, err
+		return []elem{{class: -1, value: value, alts: [][]elem{c.sequence(t.Sub[0], value), {}}}}
 	}
-	return nil, fmt.Errorf("%v is more than a rule expression can say", t.Op)
+	panic(fmt.Sprintf("scan: %v is more than a rule expression can say", t))
 }
 
-func (c *classes) repeat(t *syntax.Regexp, least, most int, value bool) ([]elem, error) {
+func (c *classes) repeat(t *syntax.Regexp, least, most int, value bool) []elem {
 	var in byteSet
 	switch {
 	case t.Op == syntax.OpCharClass:
@@ -248,16 +234,12 @@ func (c *classes) repeat(t *syntax.Regexp, least, most int, value bool) ([]elem,
 	case t.Op == syntax.OpLiteral && len(t.Rune) == 1:
 		in.add(byte(t.Rune[0]))
 	default:
-		return nil, fmt.Errorf("only a byte class can be repeated")
-	}
-	n, err := c.add(in)
-	if err != nil {
-		return nil, err
+		panic(fmt.Sprintf("scan: %v is no byte class and is repeated", t))
 	}
 	if most < 0 {
 		most = unbounded
 	}
-	return []elem{{class: n, min: least, max: most, value: value}}, nil
+	return []elem{{class: c.add(in), min: least, max: most, value: value}}
 }
 
 // firstClass is the class of the first run.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"errors"
-	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -149,27 +147,21 @@ func compile(p *Policy) (*Scanner, error) {
 	for _, name := range p.DisableFamilies {
 		off["family "+name] = true
 	}
-	var err error
 	if len(off) == 0 {
-		s.builtin, err = allRules()
+		s.builtin = allRules()
 	} else {
-		s.builtin, err = newBuiltin(off)
-	}
-	if err != nil {
-		return nil, err
+		s.builtin = newBuiltin(off)
 	}
 	return s, s.extend(p.Extend, off)
 }
 
 // allRules is shared by the policies that turn no rule off.
-var allRules = sync.OnceValues(func() (*builtin, error) { return newBuiltin(nil) })
+var allRules = sync.OnceValue(func() *builtin { return newBuiltin(nil) })
 
 // newBuiltin compiles the tables without the rules that are off.
-func newBuiltin(off map[string]bool) (*builtin, error) {
+func newBuiltin(off map[string]bool) *builtin {
 	s := &builtin{classes: &classes{}}
-	if err := s.ownClasses(); err != nil {
-		return nil, err
-	}
+	s.wordClass, s.valueClass, s.passClass = s.classes.add(setOf(isWord)), s.classes.add(setOf(inValue)), s.classes.add(setOf(inPassword))
 	for _, p := range placeholderShapes() {
 		if !off["pattern "+p.rule.id] && !off["family "+p.rule.family] {
 			s.shapes = append(s.shapes, p)
@@ -182,9 +174,7 @@ func newBuiltin(off map[string]bool) (*builtin, error) {
 	}
 	for order, r := range rules() {
 		r.order, s.orders = order, order+1
-		if err := s.prepare(r); err != nil {
-			return nil, fmt.Errorf("rule %s: %w", r.id, err)
-		}
+		s.prepare(r)
 		if off["pattern "+r.id] || off["family "+r.family] {
 			continue
 		}
@@ -203,17 +193,15 @@ func newBuiltin(off map[string]bool) (*builtin, error) {
 	}
 	s.inTokens, s.beforeTokens, s.anywhere = newPrefilter(words[inToken], rarest), newPrefilter(words[beforeToken], rarest), newTextFilter(words[anywhere])
 	s.inBoth = newPrefilter(slices.Concat(words[inToken], words[beforeToken]), rarest)
-	return s, nil
+	return s
 }
 
 // prepare compiles the expression of a rule and settles its keywords.
-func (s *builtin) prepare(r *rule) (err error) {
+func (s *builtin) prepare(r *rule) {
 	if r.expr != "" {
-		if r.x, err = s.classes.compile(r.expr); err != nil {
-			return err
-		}
+		r.x = s.classes.compile(r.expr)
 		if r.x.ambiguous && r.within == 0 && r.look == nil && r.alone == 0 {
-			return errors.New("two runs before the keyword")
+			panic("scan: two runs before the keyword of " + r.id)
 		}
 		if r.words == nil && r.alone == 0 {
 			r.words = []string{r.x.literal}
@@ -228,12 +216,9 @@ func (s *builtin) prepare(r *rule) (err error) {
 	}
 	r.worded = r.within > 0 || r.family == familyGeneric || onWords[r.id]
 	r.settle(s.classes)
-	for _, w := range r.words {
-		if len(w) < 3 {
-			return fmt.Errorf("keyword %q is too short", w)
-		}
+	if slices.ContainsFunc(r.words, func(w string) bool { return len(w) < 3 }) {
+		panic("scan: a keyword is too short for " + r.id)
 	}
-	return nil
 }
 
 // solidBytes are no white space, quote or backslash.
@@ -282,19 +267,6 @@ func respelled(words []string, joints ...string) (all []string) {
 		}
 	}
 	return all
-}
-
-// ownClasses adds the byte classes that the code itself asks for.
-func (s *builtin) ownClasses() (err error) {
-	for _, c := range []struct {
-		at *int
-		in func(c byte) bool
-	}{{&s.wordClass, isWord}, {&s.valueClass, inValue}, {&s.passClass, inPassword}} {
-		if *c.at, err = s.classes.add(setOf(c.in)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // extend adds the rules of the policy.
