@@ -60,40 +60,34 @@ func whole(c *charset, content []byte) (Reading, error) {
 // Skip leaves out the characters that begin before a byte of the content, and
 // returns how many bytes they are.
 func (r Reading) Skip(n int) (Reading, int) {
-	from, at := 0, 0
-	for from < n && at < len(r.Text) {
-		from, at = r.step(from, at)
-	}
+	from, at := r.walk(func(from, _, _ int) bool { return from < n })
 	r.Text, r.raw = r.Text[at:], r.raw[from:]
 	return r, from
 }
 
 // Bytes is how many bytes of the content the first n bytes of the text are.
 func (r Reading) Bytes(n int) int {
-	from, at := 0, 0
-	for at < n {
-		from, at = r.step(from, at)
-	}
+	from, _ := r.walk(func(_, _, at int) bool { return at < n })
 	return from
 }
 
-// step passes one character.
-func (r Reading) step(from, at int) (int, int) {
-	_, size := r.charset.next(r.raw[from:])
-	_, n := utf8.DecodeRuneInString(r.Text[at:])
-	return from + size, at + n
+// walk goes on while pass says so of the next character, which is from one byte of the
+// content to another and at one of the text.
+func (r Reading) walk(pass func(from, to, at int) bool) (from, at int) {
+	for at < len(r.Text) {
+		_, size := r.charset.next(r.raw[from:])
+		if !pass(from, from+size, at) {
+			break
+		}
+		_, n := utf8.DecodeRuneInString(r.Text[at:])
+		from, at = from+size, at+n
+	}
+	return from, at
 }
 
 // Fit is how many bytes of the text are characters that are together at most n
 // bytes of the content.
 func (r Reading) Fit(n int) int {
-	from, at := 0, 0
-	for at < len(r.Text) {
-		nextFrom, nextAt := r.step(from, at)
-		if nextFrom > n {
-			break
-		}
-		from, at = nextFrom, nextAt
-	}
+	_, at := r.walk(func(_, to, _ int) bool { return to <= n })
 	return at
 }
