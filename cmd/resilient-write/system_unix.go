@@ -8,45 +8,27 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// listenUnix creates a socket that only this user can connect to. It is bound
-// in a private directory and then moved to its place, so that it never exists
-// with another mode. A socket without a listener is replaced.
+// maxSocketPath is the path length that every system accepts.
+const maxSocketPath = 100
+
+// listenUnix creates a socket that only this user can connect to: the umask gives it
+// its mode, so that it never exists with another one. A socket without a listener is
+// replaced. No other file is created meanwhile: the store is not open yet.
 func listenUnix(path string) (net.Listener, error) {
 	if err := clearSocket(path); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".rw")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	hidden := filepath.Join(dir, "s")
-	if len(hidden) > maxSocketPath {
+	if len(path) > maxSocketPath {
 		return nil, errors.New("its path is too long for a socket")
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false) // that would remove its first name
-	if err = os.Chmod(hidden, 0o600); err == nil {
-		err = os.Link(hidden, path) // unlike a rename, a link replaces nothing
-	}
-	if err != nil {
-		l.Close()
-		return nil, err
-	}
-	return &socket{l, path}, nil
+	defer unix.Umask(unix.Umask(0o177))
+	return net.Listen("unix", path)
 }
-
-// maxSocketPath is the path length that every system accepts.
-const maxSocketPath = 100
 
 // clearSocket removes a socket that a dead process left.
 func clearSocket(path string) error {
@@ -64,20 +46,6 @@ func clearSocket(path string) error {
 		return errors.New("another process is listening on it")
 	}
 	return os.Remove(path)
-}
-
-// socket removes its file when it is closed.
-type socket struct {
-	*net.UnixListener
-	path string
-}
-
-func (s *socket) Close() error {
-	err := s.UnixListener.Close()
-	if err == nil {
-		os.Remove(s.path)
-	}
-	return err
 }
 
 // ignoreSizeSignal makes a file size limit an error of the write instead of
