@@ -305,7 +305,7 @@ func (x *exporting) print() error {
 		Skipped []skippedBlame `json:"skipped"`
 	}{x.format, x.commit, string(text), append([]skippedBlame{}, x.skipped...)}
 	if x.json {
-		return x.reply(r, nil)
+		return present(x.app, r, nil)
 	}
 	for _, f := range x.skipped {
 		fmt.Fprintf(x.errs, "skipped %s (%s)\n", printable(f.Path), f.Reason)

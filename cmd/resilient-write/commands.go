@@ -118,7 +118,7 @@ func (a *app) recover() *cobra.Command {
 	return &cobra.Command{
 		Use: "recover", Short: "Complete what a dead process left unfinished, and report it", GroupID: "upkeep", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withOldStore(cmd.Context(), false, func(_ context.Context, s *rw.Store) error { return a.reply(s.Recovery(), nil) })
+			return a.withOldStore(cmd.Context(), false, func(_ context.Context, s *rw.Store) error { return present(a, s.Recovery(), nil) })
 		},
 	}
 }
@@ -127,7 +127,7 @@ func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", GroupID: "look", Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return a.reply(versionReply{"resilient-write", rw.Version, revision()}, showVersion)
+			return present(a, versionReply{"resilient-write", rw.Version, revision()}, showVersion)
 		},
 	}
 }
@@ -138,10 +138,10 @@ type versionReply struct {
 	Commit  string `json:"commit,omitempty"`
 }
 
-func showVersion(p *printer, r reply) {
-	line := r.text("name") + " " + r.text("version")
-	if commit := r.text("commit"); commit != "" {
-		line += " (" + commit + ")"
+func showVersion(p *printer, r versionReply) {
+	line := r.Name + " " + r.Version
+	if r.Commit != "" {
+		line += " (" + r.Commit + ")"
 	}
 	p.line("%s", line)
 }

@@ -39,7 +39,7 @@ then removed. Nothing else is read or changed.`,
 			if err != nil {
 				return err
 			}
-			return a.reply(out, showDemo)
+			return present(a, out, showDemo)
 		},
 	}
 }
@@ -78,9 +78,9 @@ func madeUpToken() string {
 	return "ghp_" + body + scan.Checksum(body)
 }
 
-func showDemo(p *printer, r reply) {
-	p.line("%s config.env with a made-up token: %s (%s)", p.paint(red, "refused"), r.text("refused"), strings.Join(r.words("patterns"), ", "))
-	p.line("%s", r.text("hint"))
+func showDemo(p *printer, r demoReply) {
+	p.line("%s config.env with a made-up token: %s (%s)", p.paint(red, "refused"), r.Refused, strings.Join(r.Patterns, ", "))
+	p.line("%s", r.Hint)
 	p.line("%s the draft after rw_redact:", p.paint(green, "written"))
-	p.line("%s", strings.TrimSuffix(r.long("written"), "\n"))
+	p.line("%s", strings.TrimSuffix(r.Written, "\n"))
 }

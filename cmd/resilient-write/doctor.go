@@ -82,7 +82,7 @@ func (a *app) runDoctor(ctx context.Context, names []string) error {
 			out.Others = append(out.Others, c.Name)
 		}
 	}
-	if err := a.reply(out, showDoctor); err != nil {
+	if err := present(a, out, showDoctor); err != nil {
 		return err
 	}
 	switch {
@@ -422,22 +422,21 @@ func overHTTP(ctx context.Context, e clients.Entry, env func(string) string) exc
 }
 
 // showDoctor prints a line for each entry.
-func showDoctor(p *printer, r reply) {
-	for _, e := range r.list("entries") {
-		if e.text("works") == "true" {
-			p.line("%s %s  %s  version %s, %s tools", p.paint(green, "works"), e.text("client"), p.paint(faint, e.text("file")), e.text("version"), e.text("tools"))
+func showDoctor(p *printer, r doctorReply) {
+	for _, e := range r.Entries {
+		if e.Works {
+			p.line("%s %s  %s  version %s, %d tools", p.paint(green, "works"), e.Client, p.paint(faint, printable(e.File)), printable(e.Version), e.Tools)
 		} else {
-			p.line("%s %s  %s  %s", p.paint(red, "fails"), e.text("client"), p.paint(faint, e.text("file")), e.text("problem"))
+			p.line("%s %s  %s  %s", p.paint(red, "fails"), e.Client, p.paint(faint, printable(e.File)), printable(e.Problem))
 		}
-		for _, n := range e.words("notes") {
-			p.line("  %s", n)
+		for _, n := range e.Notes {
+			p.line("  %s", printable(n))
 		}
 	}
-	others := r.words("not_configured")
-	for _, name := range others {
+	for _, name := range r.Others {
 		p.line("%s %s  resilient-write init %s", p.paint(yellow, "not configured"), name, name)
 	}
-	if len(r.list("entries"))+len(others) == 0 {
+	if len(r.Entries)+len(r.Others) == 0 {
 		p.line("no client is configured; resilient-write init CLIENT does that")
 	}
 }

@@ -118,15 +118,16 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	// The name of the session is checked with the request: nothing may have been
 	// written under it before.
 	r.Session, a.session = a.session, ""
-	out, err := administer(ctx, a, a.withOldStore, admin.Operator.Erase, r, showErase)
-	switch {
-	case err != nil:
-	case len(out.Left) > 0:
-		a.done.code = rw.CodeStorage
-	case len(out.Workspace) > 0, out.Unreadable > 0:
-		a.done.code = rw.CodePrecondition
-	}
-	return err
+	return administer(ctx, a, a.withOldStore, func(o admin.Operator, ctx context.Context, r admin.EraseRequest) (admin.EraseResult, error) {
+		out, err := o.Erase(ctx, r)
+		switch {
+		case len(out.Left) > 0:
+			a.done.code = rw.CodeStorage
+		case len(out.Workspace) > 0, out.Unreadable > 0:
+			a.done.code = rw.CodePrecondition
+		}
+		return out, err
+	}, r, showErase)
 }
 
 // secret reads the secret. No error contains what was read, or the name of the
@@ -230,32 +231,30 @@ func (a *app) confirmed(o eraseOptions) error {
 	return err
 }
 
-func showErase(p *printer, r reply) {
-	dry := r.object("receipt").text("dry_run") == "true"
-	places := r.list("places")
+func showErase(p *printer, r admin.EraseResult) {
 	switch {
-	case len(places) == 0:
+	case len(r.Places) == 0:
 		p.line("%s the state directory does not contain it", p.paint(green, "erase"))
-	case dry:
+	case r.DryRun:
 		p.line("%s nothing was changed; the state directory contains it in:", p.paint(yellow, "dry run"))
 	default:
 		p.line("%s removed from:", p.paint(green, "erase"))
 	}
-	rows(p, []string{"place", "things"}, places, func(one reply) []string { return []string{one.text("place"), one.text("count")} })
-	for _, name := range r.words("removed") {
-		p.line("%s %s", p.paint(yellow, "removed whole:"), name)
-	}
-	for _, one := range []struct{ field, words string }{
-		{"left", "state directory: still contains it"}, {"workspace", "workspace: still contains it"},
+	rows(p, []string{"place", "things"}, r.Places, func(one admin.ErasedPlace) []string { return []string{one.Place, fmt.Sprint(one.Count)} })
+	for _, list := range []struct {
+		color, what string
+		names       []string
+	}{
+		{yellow, "removed whole:", r.Removed}, {red, "state directory: still contains it", r.Left}, {red, "workspace: still contains it", r.Workspace},
 	} {
-		for _, name := range r.words(one.field) {
-			p.line("%s %s", p.paint(red, one.words), name)
+		for _, name := range list.names {
+			p.line("%s %s", p.paint(list.color, list.what), printable(name))
 		}
 	}
-	if r.text("workspace_more") == "true" {
+	if r.WorkspaceMore {
 		p.line("%s", p.paint(red, "workspace: more files contain it than are listed"))
 	}
-	if n := r.number("unreadable"); n != "" {
-		p.line("%s", p.paint(yellow, n+" files of the workspace could not be read"))
+	if r.Unreadable > 0 {
+		p.line("%s", p.paint(yellow, fmt.Sprintf("%d files of the workspace could not be read", r.Unreadable)))
 	}
 }

@@ -128,7 +128,7 @@ func (a *app) runInit(names []string, o initOptions) error {
 			return err
 		}
 	}
-	if err := a.reply(s.reply, a.showInit); err != nil || !refused {
+	if err := present(a, s.reply, a.showInit); err != nil || !refused {
 		return err
 	}
 	a.done.code = rw.CodeInvalid
@@ -527,10 +527,7 @@ func (a *app) answerTo(question string) (string, error) {
 // carryOut writes the files.
 func (a *app) carryOut(s *setup) error {
 	if len(s.files) > 0 && a.person() && !s.yes {
-		p := a.printer()
-		for _, f := range s.reply.Files {
-			p.diff(visible.Text(f.Diff, '?'))
-		}
+		showDiffs(a.printer(), s.reply)
 		yes, err := a.agreed("Write these changes?")
 		if err != nil {
 			return err
@@ -625,28 +622,33 @@ func (f *edited) write(p clients.Place) error {
 	}, f.same)
 }
 
-// showInit prints what was done, and what the user must do.
-func (a *app) showInit(p *printer, r reply) {
-	if r.text("dry_run") == "true" || !a.person() {
-		for _, f := range r.list("files") {
-			p.diff(f.long("diff"))
-		}
+// showDiffs prints the changes of the files.
+func showDiffs(p *printer, r initReply) {
+	for _, f := range r.Files {
+		p.diff(visible.Text(f.Diff, '?'))
 	}
-	for _, f := range r.list("files") {
-		what := f.text("change")
-		if r.text("dry_run") == "true" {
+}
+
+// showInit prints what was done, and what the user must do.
+func (a *app) showInit(p *printer, r initReply) {
+	if r.DryRun || !a.person() {
+		showDiffs(p, r)
+	}
+	for _, f := range r.Files {
+		what := f.Change
+		if r.DryRun {
 			what = "would be " + what
 		}
-		p.line("%s %s", p.paint(green, what), f.text("file"))
+		p.line("%s %s", p.paint(green, what), printable(f.File))
 	}
-	for _, c := range r.list("clients") {
+	for _, c := range r.Clients {
 		color := green
-		if c.text("status") == "refused" {
+		if c.Status == "refused" {
 			color = red
 		}
-		p.line("%s %s", p.paint(color, c.text("status")), c.text("client"))
-		for _, n := range c.words("notes") {
-			p.line("  %s", n)
+		p.line("%s %s", p.paint(color, c.Status), c.Client)
+		for _, n := range c.Notes {
+			p.line("  %s", printable(n))
 		}
 	}
 	p.line("%s", p.paint(faint, "resilient-write doctor starts each entry and tries it"))

@@ -243,14 +243,14 @@ func (a *app) runExport(ctx context.Context, out string) error {
 			r.Bytes = int64(n)
 			return err
 		}
-		return a.deliver(out, "export", write, &r, showExport)
+		return deliver(a, out, "export", write, &r, showExport)
 	})
 }
 
-func showExport(p *printer, r reply) {
-	p.line("%s %s rows, %s  %s", p.paint(green, "exported"), r.text("rows"), size(r.fields["bytes"]), p.paint(faint, short(r.text("sha256"))))
-	if n := r.number("malformed"); n != "" {
-		p.line("%s", p.paint(yellow, n+" lines that are not rows were left out; run check"))
+func showExport(p *printer, r *exportReply) {
+	p.line("%s %d rows, %s  %s", p.paint(green, "exported"), r.Rows, size(float64(r.Bytes)), p.paint(faint, short(r.SHA256.String())))
+	if r.Malformed > 0 {
+		p.line("%s", p.paint(yellow, fmt.Sprintf("%d lines that are not rows were left out; run check", r.Malformed)))
 	}
 }
 
@@ -293,17 +293,16 @@ func (a *app) runImport(ctx context.Context, r admin.ImportRequest, name string)
 		defer os.RemoveAll(dir)
 		a.set.root, a.set.stateDir, a.set.policyFile = dir, "", ""
 	}
-	_, err = administer(ctx, a, a.withStore, admin.Operator.Import, r, showImport)
-	return err
+	return administer(ctx, a, a.withStore, admin.Operator.Import, r, showImport)
 }
 
-func showImport(p *printer, r reply) {
+func showImport(p *printer, r admin.ImportResult) {
 	switch {
-	case r.object("receipt").text("dry_run") == "true":
-		p.line("%s the export is complete: %s rows; %s would be imported, %s were imported before, %s concern the old store itself", p.paint(yellow, "dry run"), r.text("rows"), r.text("imported"), r.text("present"), r.text("skipped"))
-	case r.text("status") == string(rw.StatusUnchanged):
+	case r.DryRun:
+		p.line("%s the export is complete: %d rows; %d would be imported, %d were imported before, %d concern the old store itself", p.paint(yellow, "dry run"), r.Rows, r.Imported, r.Present, r.Skipped)
+	case r.Status == rw.StatusUnchanged:
 		p.line("%s all of its rows were imported before", p.paint(green, "unchanged"))
 	default:
-		p.line("%s %s of %s rows; %s were imported before, %s concern the old store itself", p.paint(green, "imported"), r.text("imported"), r.text("rows"), r.text("present"), r.text("skipped"))
+		p.line("%s %d of %d rows; %d were imported before, %d concern the old store itself", p.paint(green, "imported"), r.Imported, r.Rows, r.Present, r.Skipped)
 	}
 }

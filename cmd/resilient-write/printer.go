@@ -49,15 +49,6 @@ func (r reply) number(name string) string {
 	return ""
 }
 
-// words returns a field that holds texts.
-func (r reply) words(name string) (list []string) {
-	items, _ := r.fields[name].([]any)
-	for _, item := range items {
-		list = append(list, printable(word(item)))
-	}
-	return list
-}
-
 // long returns a field that may have several lines.
 func (r reply) long(name string) string { return visible.Text(word(r.fields[name]), '?') }
 

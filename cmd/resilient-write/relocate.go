@@ -118,7 +118,7 @@ func (a *app) moveState(ctx context.Context, gone, to string) error {
 	if err != nil {
 		return a.stateError(err)
 	}
-	return a.reply(out, func(p *printer, _ reply) {
+	return present(a, out, func(p *printer, out movedReply) {
 		p.line("%s  %s", out.Status, printable(out.To))
 		if out.Place == place.Dir {
 			p.line("name it in every later call: --state-dir %s", printable(out.To))
@@ -242,7 +242,7 @@ func (a *app) removeState(dir string, yes bool) error {
 	if err := place.Remove(dir); err != nil {
 		return a.stateError(err)
 	}
-	return a.reply(map[string]string{"removed": dir}, func(p *printer, r reply) { p.line("removed %s", r.text("removed")) })
+	return present(a, map[string]string{"removed": dir}, func(p *printer, _ map[string]string) { p.line("removed %s", printable(dir)) })
 }
 
 // statusAll lists the state directories of this user.
@@ -253,9 +253,7 @@ func (a *app) statusAll() error {
 	}
 	list := append([]place.Store{}, place.All(w)...)
 	slices.SortFunc(list, func(x, y place.Store) int { return y.Used.Compare(x.Used) })
-	return a.reply(struct {
-		Stores []place.Store `json:"stores"`
-	}{list}, func(p *printer, _ reply) {
+	return present(a, map[string][]place.Store{"stores": list}, func(p *printer, _ map[string][]place.Store) {
 		if len(list) == 0 {
 			p.line("there is no state directory")
 		}

@@ -89,7 +89,7 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 			return err
 		}
 		sum := sha256.Sum256(page.Bytes())
-		return a.deliver(o.out, "page", writing(page.Bytes()), reportReply{
+		return deliver(a, o.out, "page", writing(page.Bytes()), reportReply{
 			Bytes: page.Len(), SHA256: hex.EncodeToString(sum[:]), Rows: c.rows, Files: len(in.Files), Problems: len(in.Check.Problems), LeftOut: left,
 		}, showReport)
 	})
@@ -111,10 +111,10 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, &misuse{"--since is not a time", "use 2026-01-31T09:00:00Z, 2026-01-31, or a duration such as 24h"}
 }
 
-func showReport(p *printer, r reply) {
-	p.line("%s %s of %s rows, %s files with versions, %s problems", p.paint(green, "report"), size(r.fields["bytes"]), r.text("rows"), r.text("files"), r.text("problems"))
-	for _, one := range r.words("left_out") {
-		p.line("%s %s", p.paint(faint, "left out"), one)
+func showReport(p *printer, r reportReply) {
+	p.line("%s %s of %d rows, %d files with versions, %d problems", p.paint(green, "report"), size(float64(r.Bytes)), r.Rows, r.Files, r.Problems)
+	for _, one := range r.LeftOut {
+		p.line("%s %s", p.paint(faint, "left out"), printable(one))
 	}
 }
 

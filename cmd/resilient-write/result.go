@@ -206,7 +206,7 @@ func (a *app) checkOut(out, article, what, example string) error {
 }
 
 // deliver writes an output to the file or to standard output, and reports it.
-func (a *app) deliver(out, what string, write func(io.Writer) error, r any, show func(*printer, reply)) (err error) {
+func deliver[T any](a *app, out, what string, write func(io.Writer) error, r T, show func(*printer, T)) (err error) {
 	if out == "-" {
 		err = write(a.out)
 	} else {
@@ -216,7 +216,7 @@ func (a *app) deliver(out, what string, write func(io.Writer) error, r any, show
 		return streamError(a.command, "the "+what+" was not written", err)
 	}
 	if out != "-" {
-		return a.reply(r, show)
+		return present(a, r, show)
 	}
 	a.done.reply, err = success(r) // for --result-out: standard output holds the output
 	return err

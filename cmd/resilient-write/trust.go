@@ -76,7 +76,7 @@ func (a *app) trustPolicy() error {
 	if err := trust.Add(trust.Record{Root: root, SHA256: out.SHA256, At: time.Now().UTC().Truncate(time.Second)}); err != nil {
 		return a.trustError(err)
 	}
-	return a.reply(out, func(p *printer, r reply) {
+	return present(a, out, func(p *printer, out trustReply) {
 		what := "nothing weaker than the default"
 		if len(out.Weakens) > 0 {
 			what = strings.Join(out.Weakens, ", ")
@@ -115,9 +115,8 @@ func (a *app) trustList() error {
 	if err != nil {
 		return a.trustError(err)
 	}
-	return a.reply(struct {
-		Trusted []trust.Record `json:"trusted"`
-	}{append([]trust.Record{}, list...)}, func(p *printer, r reply) {
+	out := map[string][]trust.Record{"trusted": append([]trust.Record{}, list...)}
+	return present(a, out, func(p *printer, _ map[string][]trust.Record) {
 		for _, one := range list {
 			p.line("%s  %s  %s", whenAt(one.At), p.paint(faint, short(one.SHA256)), printable(one.Root))
 		}
@@ -136,9 +135,7 @@ func (a *app) trustRemove() error {
 	if err != nil {
 		return a.trustError(err)
 	}
-	return a.reply(struct {
-		Removed int `json:"removed"`
-	}{n}, func(p *printer, r reply) { p.line("removed %d", n) })
+	return present(a, map[string]int{"removed": n}, func(p *printer, _ map[string]int) { p.line("removed %d", n) })
 }
 
 // realRoot returns the path of the workspace as a store knows it.

@@ -52,19 +52,20 @@ func do[In, Out any](ctx context.Context, a *app, open opener, looks bool, metho
 }
 
 // administer does the same for a method of operators.
-func administer[In, Out any](ctx context.Context, a *app, open opener, method func(admin.Operator, context.Context, In) (Out, error), in In, show func(*printer, reply)) (out Out, err error) {
-	err = open(ctx, false, func(ctx context.Context, s *rw.Store) error {
-		if out, err = method(s.Admin(), ctx, in); err != nil {
-			return err
-		}
-		return a.reply(out, show)
-	})
-	return out, err
+func administer[In, Out any](ctx context.Context, a *app, open opener, method func(admin.Operator, context.Context, In) (Out, error), in In, show func(*printer, Out)) error {
+	return do(ctx, a, open, false, func(s *rw.Store, ctx context.Context, in In) (Out, error) { return method(s.Admin(), ctx, in) }, in, show)
 }
 
-// present prints a result of this type.
+// present prints a result of this type; show is nil if every field is printed.
 func present[T any](a *app, v T, show func(*printer, T)) error {
-	return a.reply(v, func(p *printer, _ reply) { show(p, v) })
+	doc, err := success(v)
+	if err != nil {
+		return err
+	}
+	if show == nil {
+		return a.answer(doc, true, nil)
+	}
+	return a.answer(doc, true, func(p *printer, _ reply) { show(p, v) })
 }
 
 // noArguments accepts no arguments.
@@ -127,8 +128,7 @@ problems remain.`
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if repair {
 			r.Session = a.session
-			_, err := administer(cmd.Context(), a, a.withOldStore, admin.Operator.Repair, r, showRepair)
-			return a.leftUnclean(err)
+			return a.leftUnclean(administer(cmd.Context(), a, a.withOldStore, admin.Operator.Repair, r, showRepair))
 		}
 		for _, name := range []string{"dry-run", "acknowledge", "caller"} {
 			if cmd.Flags().Changed(name) {
@@ -151,11 +151,14 @@ func (a *app) leftUnclean(err error) error {
 }
 
 func showCheck(p *printer, r reply) {
-	p.problems("problem", r.list("problems"), "detail")
+	problems := r.list("problems")
+	rows(p, []string{"problem", "path", "row", "detail"}, problems, func(one reply) []string {
+		return []string{one.text("code"), one.text("path"), one.number("seq"), one.text("detail")}
+	})
 	if r.text("clean") == "true" {
 		p.line("%s", p.paint(green, "clean"))
 	} else {
-		p.line("%s", p.paint(red, several(len(r.list("problems")), "problem"))+p.paint(faint, "; check --repair --dry-run reports what can be repaired"))
+		p.line("%s", p.paint(red, several(len(problems), "problem"))+p.paint(faint, "; check --repair --dry-run reports what can be repaired"))
 	}
 	if c := r.object("counters"); len(c.fields) > 0 {
 		p.line("%s", p.paint(faint, pairs(c)))
@@ -170,31 +173,32 @@ func several(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// problems prints one row for each problem, with the text of the given field.
-func (p *printer) problems(head string, list []reply, field string) {
-	rows(p, []string{head, "path", "row", field}, list, func(one reply) []string {
-		return []string{one.text("code"), one.text("path"), one.number("seq"), one.text(field)}
-	})
+// rowNumber formats the number of a row, 0 for none.
+func rowNumber(seq uint64) string {
+	if seq == 0 {
+		return ""
+	}
+	return fmt.Sprint(seq)
 }
 
-func showRepair(p *printer, r reply) {
-	dry := r.object("receipt").text("dry_run") == "true"
-	actions, left := r.list("actions"), r.list("left")
+func showRepair(p *printer, r admin.RepairResult) {
 	did := "did"
-	if dry {
+	if r.DryRun {
 		did = "would be"
 	}
-	rows(p, []string{did, "problem", "path", "row", "detail"}, actions, func(one reply) []string {
-		return []string{strings.ReplaceAll(one.text("did"), "_", " "), one.text("code"), one.text("path"), one.number("seq"), one.text("detail")}
+	rows(p, []string{did, "problem", "path", "row", "detail"}, r.Actions, func(one admin.RepairAction) []string {
+		return []string{strings.ReplaceAll(string(one.Did), "_", " "), one.Code, one.Path, rowNumber(one.Seq), one.Detail}
 	})
-	p.problems("left", left, "why")
+	rows(p, []string{"left", "path", "row", "why"}, r.Left, func(one admin.LeftProblem) []string {
+		return []string{one.Code, one.Path, rowNumber(one.Seq), one.Why}
+	})
 	switch {
-	case len(left) > 0:
-		p.line("%s", p.paint(red, fmt.Sprintf("%d repaired, %d left", len(actions), len(left))))
-	case dry && len(actions) > 0:
-		p.line("%s all can be repaired: %s", p.paint(yellow, "dry run"), several(len(actions), "problem"))
-	case len(actions) > 0:
-		p.line("%s repaired: %s", p.paint(green, "clean"), several(len(actions), "problem"))
+	case len(r.Left) > 0:
+		p.line("%s", p.paint(red, fmt.Sprintf("%d repaired, %d left", len(r.Actions), len(r.Left))))
+	case r.DryRun && len(r.Actions) > 0:
+		p.line("%s all can be repaired: %s", p.paint(yellow, "dry run"), several(len(r.Actions), "problem"))
+	case len(r.Actions) > 0:
+		p.line("%s repaired: %s", p.paint(green, "clean"), several(len(r.Actions), "problem"))
 	default:
 		p.line("%s nothing to do", p.paint(green, "clean"))
 	}
@@ -220,8 +224,7 @@ If it is killed, the store remains valid and the next call continues.`,
 				r.KeepRows = &keep
 			}
 			r.Session = a.session
-			_, err := administer(cmd.Context(), a, a.withOldStore, admin.Operator.Compact, r, showCompact)
-			return err
+			return administer(cmd.Context(), a, a.withOldStore, admin.Operator.Compact, r, showCompact)
 		},
 	}
 	f := cmd.Flags()
@@ -231,43 +234,34 @@ If it is killed, the store remains valid and the next call continues.`,
 	return cmd
 }
 
-// gone are the counts of what compact removes, in words.
-var gone = []struct{ field, words string }{
-	{"versions_removed", "kept versions over a limit"},
-	{"scratch_removed", "objects of the scratchpad"},
-	{"checkpoints_removed", "checkpoints"},
-	{"drafts_removed", "refused drafts"},
-	{"transactions_dropped", "staged transactions"},
-	{"budgets_removed", "retry counts"},
-}
-
-func showCompact(p *printer, r reply) {
-	switch dry := r.object("receipt").text("dry_run") == "true"; {
-	case r.text("status") == string(rw.StatusUnchanged):
+func showCompact(p *printer, r admin.CompactResult) {
+	switch {
+	case r.Status == rw.StatusUnchanged:
 		p.line("%s nothing to do", p.paint(green, "compact"))
-	case dry:
+	case r.DryRun:
 		p.line("%s nothing was changed; a call would write snapshots of the index and make the changes below", p.paint(yellow, "dry run"))
 	default:
 		p.line("%s done", p.paint(green, "compact"))
 	}
-	archived := r.list("archived")
-	if len(archived) > 0 {
+	if len(r.Archived) > 0 {
 		p.line("to archive/:")
 	}
-	rows(p, []string{"rows", "count", "size", "sha256"}, archived, func(s reply) []string {
-		return []string{s.text("first") + "–" + s.text("last"), s.text("rows"), size(s.fields["bytes"]), short(s.text("sha256"))}
+	rows(p, []string{"rows", "count", "size", "sha256"}, r.Archived, func(s admin.ArchivedSegment) []string {
+		return []string{fmt.Sprintf("%d–%d", s.First, s.Last), fmt.Sprint(s.Rows), size(float64(s.Bytes)), short(s.SHA256.String())}
 	})
-	for _, one := range gone {
-		if n := r.number(one.field); n != "" {
-			extra := ""
-			if one.field == "versions_removed" {
-				extra = fmt.Sprintf(", %s", size(r.fields["version_bytes"]))
-			}
-			p.line("removed: %s %s%s", n, one.words, extra)
+	for _, gone := range []struct {
+		n    int
+		what string
+	}{
+		{r.VersionsRemoved, "kept versions over a limit, " + size(float64(r.VersionBytes))}, {r.ScratchRemoved, "objects of the scratchpad"},
+		{r.CheckpointsGone, "checkpoints"}, {r.DraftsRemoved, "refused drafts"}, {r.TxDropped, "staged transactions"}, {r.BudgetsRemoved, "retry counts"},
+	} {
+		if gone.n > 0 {
+			p.line("removed: %d %s", gone.n, gone.what)
 		}
 	}
-	if n := r.number("versions_shared"); n != "" {
-		p.line("shared with other work trees: %s kept versions", n)
+	if r.VersionsShared > 0 {
+		p.line("shared with other work trees: %d kept versions", r.VersionsShared)
 	}
-	p.line("%s", p.paint(faint, fmt.Sprintf("cursors reach back to row %s; %s snapshots of the index", r.text("live_from"), r.text("snapshots"))))
+	p.line("%s", p.paint(faint, fmt.Sprintf("cursors reach back to row %d; %d snapshots of the index", r.LiveFrom, r.Snapshots)))
 }

@@ -343,17 +343,12 @@ func carry[Out any](ctx context.Context, a *app, v verb, call asked, into any, m
 		if err != nil {
 			return err
 		}
-		return a.reply(out, v.show)
+		doc, err := success(out)
+		if err != nil {
+			return err
+		}
+		return a.answer(doc, true, v.show)
 	})
-}
-
-// reply prints the result of a method.
-func (a *app) reply(v any, show func(*printer, reply)) error {
-	doc, err := success(v)
-	if err != nil {
-		return err
-	}
-	return a.answer(doc, true, show)
 }
 
 // success returns a result as the reply of a tool.
