@@ -60,8 +60,8 @@ func startStdio(t *testing.T, dir string) *wire {
 func dial(t *testing.T, dir string) *wire {
 	t.Helper()
 	w := startStdio(t, dir)
-	w.line(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"tester","version":"1"}}}`)
-	w.reply("hello", 30*time.Second)
+	w.line(initialize)
+	w.reply("init", 30*time.Second)
 	w.line(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return w
 }

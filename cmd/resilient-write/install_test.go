@@ -291,35 +291,20 @@ func TestInstallTiers(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| ([0-9]+) \\| ([0-9]+) \\|").FindAllStringSubmatch(page(t, "docs/install.md"), -1)
 	mustEqual(t, len(rows), len(toolbox.Presets()), "the table has tiers")
 	for _, row := range rows {
-		tools, size := list(t, row[1])
+		c := started(t, t.TempDir(), []string{"--tier", row[1]}, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()})
+		noErr(t, greet(t.Context(), c))
+		list := must(c.ListTools(t.Context(), mcp.ListToolsRequest{}))(t)
+		doc := must(json.Marshal(list))(t)
 		for _, fact := range []struct {
 			what string
 			page string
 			is   float64
-		}{{"tools", row[2], float64(tools)}, {"kB", row[3], float64(size) / 1000}} {
+		}{{"tools", row[2], float64(len(list.Tools))}, {"kB", row[3], float64(len(doc)) / 1000}} {
 			if page, _ := strconv.ParseFloat(fact.page, 64); fact.is < 0.75*page || fact.is > 1.25*page {
 				t.Errorf("%s has %.1f %s, the page says about %s", row[1], fact.is, fact.what, fact.page)
 			}
 		}
 	}
-}
-
-// list returns how many tools the program lists, and how many bytes they take.
-func list(t *testing.T, tier string) (tools, size int) {
-	t.Helper()
-	cmd := exec.Command(build(t), "--root", t.TempDir(), "--tier", tier)
-	cmd.Env = append(os.Environ(), "RW_REPLIES=")
-	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
-		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}` + "\n")
-	out := must(cmd.Output())(t)
-	for _, line := range strings.Split(string(out), "\n") {
-		var reply struct{ Result struct{ Tools []any } }
-		if json.Unmarshal([]byte(line), &reply) == nil && len(reply.Result.Tools) > 0 {
-			return len(reply.Result.Tools), len(line)
-		}
-	}
-	t.Fatal("no list")
-	return 0, 0
 }
 
 // TestInstallVariablesAreRead: the program knows each variable and flag of the

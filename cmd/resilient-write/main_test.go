@@ -164,26 +164,49 @@ func pipeline(t *testing.T, dir string, n int, message func(int) string) []strin
 	return replies
 }
 
+// fed starts the server, and sends it calls until it reads no more; write makes the
+// identifier and the arguments of a write from a number. ended waits for the end, which has
+// to come by itself.
+func fed(t *testing.T, dir string, write func(i int) (id, path string), env ...string) (cmd *exec.Cmd, out io.ReadCloser, ended func()) {
+	t.Helper()
+	cmd = exec.Command(build(t))
+	cmd.Env = append(append(os.Environ(), "RW_WORKSPACE="+dir), env...)
+	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
+	noErr(t, cmd.Start())
+	stuck := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
+	go func() {
+		defer in.Close()
+		io.WriteString(in, initialize+"\n")
+		for i := 0; ; i++ {
+			id, path := write(i)
+			if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":%q,"content":"%d"}}}`+"\n", id, path, i); err != nil {
+				return
+			}
+		}
+	}()
+	return cmd, out, func() {
+		t.Helper()
+		cmd.Wait()
+		require(t, stuck.Stop(), "it did not end by itself")
+	}
+}
+
+// soundAfter checks the store of a server that has ended, in another one.
+func soundAfter(t *testing.T, dir string) {
+	t.Helper()
+	c := connect(t, dir)
+	defer c.Close()
+	r := callTool(t, c, "rw_check", map[string]any{"deep": true})
+	require(t, r["clean"] == true, "%v", r)
+}
+
 // TestKilledServerComesBack kills the server while it writes and starts it
 // again: every answered write is present.
 func TestKilledServerComesBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for round := range 3 {
-		cmd := exec.Command(build(t))
-		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
-		in, _ := cmd.StdinPipe()
-		out, _ := cmd.StdoutPipe()
-		noErr(t, cmd.Start())
-		stuck := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
-		go func() {
-			io.WriteString(in, initialize+"\n")
-			for i := 0; ; i++ {
-				if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":"%d.txt","method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"r%d/%d.txt","content":"%d"}}}`+"\n", i, round, i, i); err != nil {
-					return
-				}
-			}
-		}()
+		cmd, out, ended := fed(t, dir, func(i int) (id, path string) { return fmt.Sprint(i, ".txt"), fmt.Sprintf("r%d/%d.txt", round, i) })
 		answered := 0
 		r := bufio.NewScanner(out)
 		r.Buffer(nil, 1<<24)
@@ -197,13 +220,9 @@ func TestKilledServerComesBack(t *testing.T) {
 				cmd.Process.Kill()
 			}
 		}
-		cmd.Wait()
-		require(t, stuck.Stop() && answered >= 10+20*round, "round %d: it ended after %d answers", round, answered)
-		c := connect(t, dir)
-		if r := callTool(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
-			t.Fatalf("%v", r)
-		}
-		c.Close()
+		ended()
+		require(t, answered >= 10+20*round, "round %d: it ended after %d answers", round, answered)
+		soundAfter(t, dir)
 		t.Logf("round %d: %d answered", round, answered)
 	}
 }
@@ -214,30 +233,14 @@ func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	t.Parallel()
 	testbed.SkipIf(t, runtime.GOOS == "windows", "no signals")
 	dir := t.TempDir()
-	cmd := exec.Command(build(t))
 	// It completes the calls that it has accepted; at full durability the time depends
 	// on the disk.
-	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off")
-	in, _ := cmd.StdinPipe()
-	out, _ := cmd.StdoutPipe()
-	noErr(t, cmd.Start())
-	stuck := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
-	go func() {
-		defer in.Close()
-		for i := 0; ; i++ {
-			if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"%d.txt","content":"x"}}}`+"\n", i, i); err != nil {
-				return
-			}
-		}
-	}()
+	cmd, out, ended := fed(t, dir, func(i int) (id, path string) { return fmt.Sprint(i), fmt.Sprint(i, ".txt") }, "RW_SYNC=off")
 	must(bufio.NewReader(out).ReadString('\n'))(t)
 	out.Close()
-	cmd.Wait()
-	expect(t, stuck.Stop() && cmd.ProcessState.Exited(), "it did not end by itself: %v", cmd.ProcessState)
-	c := connect(t, dir)
-	defer c.Close()
-	r := callTool(t, c, "rw_check", map[string]any{"deep": true})
-	expect(t, r["clean"] == true, "%v", r)
+	ended()
+	expect(t, cmd.ProcessState.Exited(), "it did not end by itself: %v", cmd.ProcessState)
+	soundAfter(t, dir)
 }
 
 // TestFormsOfReplies checks what the binary lists and replies by default, and

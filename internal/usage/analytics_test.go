@@ -373,17 +373,13 @@ var objectCases = []struct {
 	{"", objectNone, ""},
 }
 
-func TestParseObject(t *testing.T) {
-	for _, c := range objectCases {
-		what, name := parseObject(c.path)
-		testbed.Expect(t, what == c.what && name == c.name, "%q: %d %q", c.path, what, name)
-	}
-}
-
-// FuzzParseObject compares the parser with expressions that say the same.
+// FuzzParseObject compares the parser with expressions that say the same, and with the
+// cases.
 func FuzzParseObject(f *testing.F) {
 	for _, c := range objectCases {
 		f.Add(c.path)
+		what, name := parseObject(c.path)
+		testbed.Expect(f, what == c.what && name == c.name, "%q: %d %q", c.path, what, name)
 	}
 	forms := map[object]*regexp.Regexp{
 		objectSession:    regexp.MustCompile(`\A(?:\.resilient_write/)?chunks/([A-Za-z0-9_-]{1,64})\z`),
