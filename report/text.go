@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // How much of a text is shown.
@@ -57,7 +55,8 @@ func signs(s string, tabs bool) []piece {
 // plain reports whether a character is shown as it is. The ideographic space is
 // the ordinary one of some scripts.
 func plain(r rune) bool {
-	return visible.Rune(r) && (unicode.IsPrint(r) || r == 0x3000)
+	hidden := unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == 0x2800
+	return unicode.IsPrint(r) && !hidden || r == 0x3000
 }
 
 // join makes long pieces of short ones.
