@@ -123,8 +123,7 @@ func table() []*rule {
 // rules is every rule, the more specific before the more general one.
 func rules() (all []*rule) {
 	for _, part := range [][]rule{
-		rulesChat, rulesAI, rulesCode, rulesCloud, rulesRegistry, rulesPayment, rulesMail, rulesSaaS,
-		rulesMore, rulesKeys, rulesURI, rulesCommand, rulesContext, rulesVendors, rulesServices, rulesPersonal, rulesGeneric, rulesHints,
+		rulesChat, rulesAI, rulesCode, rulesCloud, rulesRegistry, rulesSaaS, rulesKeys, rulesURI, rulesCommand, rulesContext, rulesServices, rulesHints,
 	} {
 		for i := range part {
 			r := part[i]
