@@ -48,23 +48,25 @@ type encoder struct{ out strings.Builder }
 // collection writes a mapping or a list whose lines are indented by indent spaces; the
 // first line is already indented. Every line ends with a line feed.
 func (e *encoder) collection(v any, indent int) {
-	list, _ := v.([]any)
-	for i, item := range list {
-		e.indent(min(i, 1) * indent)
-		e.out.WriteByte('-')
-		e.value(item, indent)
-	}
-	m, _ := v.(*Map)
-	for i, key := range m.Keys() {
-		e.indent(min(i, 1) * indent)
-		writeString(&e.out, key)
-		e.out.WriteByte(':')
-		value := m.values[key]
-		if members(value) > 0 {
-			e.out.WriteByte('\n')
-			e.indent(indent + 1)
+	switch v := v.(type) {
+	case []any:
+		for i, item := range v {
+			e.indent(min(i, 1) * indent)
+			e.out.WriteByte('-')
+			e.value(item, indent)
 		}
-		e.value(value, indent)
+	case *Map:
+		for i, key := range v.keys {
+			e.indent(min(i, 1) * indent)
+			writeString(&e.out, key)
+			e.out.WriteByte(':')
+			value := v.values[key]
+			if members(value) > 0 {
+				e.out.WriteByte('\n')
+				e.indent(indent + 1)
+			}
+			e.value(value, indent)
+		}
 	}
 }
 

@@ -25,19 +25,11 @@ type Map struct {
 	values map[string]any
 }
 
-// Len returns the number of keys; a nil Map has none.
-func (m *Map) Len() int {
-	if m == nil {
-		return 0
-	}
-	return len(m.keys)
-}
+// Len returns the number of keys.
+func (m *Map) Len() int { return len(m.keys) }
 
 // Get returns the value of key and whether there is one.
 func (m *Map) Get(key string) (any, bool) {
-	if m == nil {
-		return nil, false
-	}
 	v, ok := m.values[key]
 	return v, ok
 }
@@ -55,31 +47,16 @@ func (m *Map) Set(key string, value any) {
 
 // Delete removes key and its value, if it is there.
 func (m *Map) Delete(key string) {
-	if m == nil {
-		return
-	}
-	if _, known := m.values[key]; known {
-		delete(m.values, key)
-		i := slices.Index(m.keys, key)
-		m.keys = slices.Delete(m.keys, i, i+1)
-	}
+	delete(m.values, key)
+	m.keys = slices.DeleteFunc(m.keys, func(k string) bool { return k == key })
 }
 
 // Keys returns the keys in their order. The caller may change the result.
-func (m *Map) Keys() []string {
-	if m == nil {
-		return nil
-	}
-	return slices.Clone(m.keys)
-}
+func (m *Map) Keys() []string { return slices.Clone(m.keys) }
 
 // Equal reports whether m and other, which can be encoded, have the same text in
-// JSON: equal values under the same keys in the same order. 1.0 is not 1. A nil Map
-// equals an empty one.
+// JSON: equal values under the same keys in the same order. 1.0 is not 1.
 func (m *Map) Equal(other *Map) bool {
-	if m.Len() == 0 || other.Len() == 0 {
-		return m.Len() == other.Len()
-	}
 	a, _ := m.MarshalJSON()
 	b, _ := other.MarshalJSON()
 	return bytes.Equal(a, b)
@@ -118,14 +95,11 @@ func check(v any, depth int) error {
 	return nil
 }
 
-// members is the number of values in a list or a mapping, -1 for anything else; a nil
-// Map is null.
+// members is the number of values in a list or a mapping, -1 for anything else.
 func members(v any) int {
 	switch v := v.(type) {
 	case *Map:
-		if v != nil {
-			return len(v.keys)
-		}
+		return len(v.keys)
 	case []any:
 		return len(v)
 	}
@@ -138,12 +112,8 @@ func notEncodable(format string, args ...any) error {
 }
 
 // MarshalJSON writes m as a JSON object with the keys in their order and the
-// numbers in their own text. A nil Map is null. Text that is not UTF-8 is
-// refused, as [Encode] does.
+// numbers in their own text. Text that is not UTF-8 is refused, as [Encode] does.
 func (m *Map) MarshalJSON() ([]byte, error) {
-	if m == nil {
-		return []byte("null"), nil
-	}
 	if err := check(m, 1); err != nil {
 		return nil, err
 	}
