@@ -90,7 +90,7 @@ func (p *placeholderShape) matches(match []byte) bool {
 // withPlaceholders adds to what was found in b the placeholders that are in
 // none of it, where they are wanted.
 func (s *Scanner) withPlaceholders(b []byte, found []raw, opt Options) []raw {
-	if s.placeholders == PlaceholdersIgnore || s.placeholders != PlaceholdersScore && !opt.Placeholders {
+	if s.policy.Placeholders == PlaceholdersIgnore || s.policy.Placeholders != PlaceholdersScore && !opt.Placeholders {
 		return found
 	}
 	all, n := found, len(found)

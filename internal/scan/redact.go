@@ -78,8 +78,7 @@ func (r *redaction) take(found []raw, offset, end int) {
 	for i := range found {
 		f := &found[i]
 		start := offset + f.start
-		if f.rule.family == familyBinary || f.rule.family == familyInvisible ||
-			r.opt.Allow != nil && r.opt.Allow(f.rule.family, f.rule.id) || r.s.markers && marked(r.b, start) {
+		if f.rule.family == familyBinary || f.rule.family == familyInvisible || r.s.allows(f.rule, r.b, start, r.opt) {
 			continue
 		}
 		r.wait = append(r.wait, cut{f.rule, start, offset + f.end, strings.HasPrefix(f.from, wideText)})

@@ -127,16 +127,12 @@ var listed = map[Confidence]int{Confirmed: maxFindings, Likely: 800, Info: 500}
 // Scanner scans texts by one policy. It is safe for concurrent use.
 type Scanner struct {
 	*builtin
-	custom       []customRule
-	weights      map[string]float64
-	high         float64
-	medium       float64
-	low          float64
-	markers      bool
-	placeholders string    // what becomes of placeholders
-	spent        func(int) // when set, gets the work of each scan
-	idle         sync.Pool // memory of scans that ended
-	seed         maphash.Seed
+	policy  Policy // with its defaults
+	custom  []customRule
+	weights map[string]float64
+	spent   func(int) // when set, gets the work of each scan
+	idle    sync.Pool // memory of scans that ended
+	seed    maphash.Seed
 }
 
 // builtin is the rules of the tables, compiled. It is immutable.
@@ -186,11 +182,11 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 	at := place{b: b, line: o.line + 1, column: o.column}
 	for i := range found {
 		f := &found[i]
-		if opt.Allow != nil && opt.Allow(f.rule.family, f.rule.id) || s.markers && marked(b, f.start) {
+		if s.allows(f.rule, b, f.start, opt) {
 			r.Allowed++
 			continue
 		}
-		counts := !f.placeholder || s.placeholders == PlaceholdersScore
+		counts := !f.placeholder || s.policy.Placeholders == PlaceholdersScore
 		if counts {
 			if r.tally.families == nil {
 				r.tally.families = r.room().families[:0]
@@ -222,6 +218,11 @@ func (s *Scanner) collect(r *Report, b []byte, found []raw, opt Options, o origi
 			r.Findings = append(r.Findings, out)
 		}
 	}
+}
+
+// allows reports whether the options or a marker let a finding pass.
+func (s *Scanner) allows(r *rule, b []byte, at int, opt Options) bool {
+	return opt.Allow != nil && opt.Allow(r.family, r.id) || s.policy.Markers && marked(b, at)
 }
 
 // raw is a finding before it is placed and masked.

@@ -135,10 +135,8 @@ func rules() (all []*rule) {
 
 // compile makes the scanner of a policy.
 func compile(p *Policy) (*Scanner, error) {
-	s := &Scanner{
-		seed: maphash.MakeSeed(), weights: maps.Clone(weights), markers: p.Markers, placeholders: p.Placeholders,
-		high: cmp.Or(p.High, DefaultHigh), medium: cmp.Or(p.Medium, DefaultMedium), low: cmp.Or(p.Low, DefaultLow),
-	}
+	s := &Scanner{policy: *p, seed: maphash.MakeSeed(), weights: maps.Clone(weights)}
+	s.policy.High, s.policy.Medium, s.policy.Low = cmp.Or(p.High, DefaultHigh), cmp.Or(p.Medium, DefaultMedium), cmp.Or(p.Low, DefaultLow)
 	off := map[string]bool{}
 	for _, name := range p.DisablePatterns {
 		off["pattern "+name] = true

@@ -92,11 +92,11 @@ func (s *Scanner) judged(t *Tally, firm bool, size float64) (score float64, verd
 	}
 	score = math.Round(min(1, sum+size)*1e4) / 1e4
 	switch {
-	case t.Confirmed || score >= s.high:
+	case t.Confirmed || score >= s.policy.High:
 		return score, VerdictHigh
-	case score >= s.medium:
+	case score >= s.policy.Medium:
 		return score, VerdictMedium
-	case score >= s.low:
+	case score >= s.policy.Low:
 		return score, VerdictLow
 	}
 	return score, VerdictSafe
