@@ -171,6 +171,7 @@ func TestServeWithADashboard(t *testing.T) {
 	noErr(t, cmd.Start())
 	out.w.Close()
 	errs.w.Close()
+	defer out.r.Close() // until then: a server whose replies nobody can read ends
 	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer late.Stop()
 	said := bufio.NewReader(errs.r)
