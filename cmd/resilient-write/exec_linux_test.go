@@ -42,11 +42,6 @@ printf 'node_modules/\nout/\n' > .gitignore; ln -s src/a.txt link; ln -s a.txt s
 	return s
 }
 
-type execRun struct {
-	code      int
-	out, errs string
-}
-
 // command is exec in a process of its own, which is killed, signaled or has pipes.
 func (s *sandboxed) command(args ...string) *exec.Cmd {
 	cmd := s.process(append([]string{"exec"}, args...)...)
@@ -67,13 +62,13 @@ func (s *sandboxed) begin(script string) (cmd *exec.Cmd, in io.WriteCloser, out 
 }
 
 // exec runs the command with its flags; run runs a script, flags before it.
-func (s *sandboxed) exec(args ...string) execRun {
+func (s *sandboxed) exec(args ...string) ran {
 	s.t.Helper()
 	code, out, errs := s.call(append([]string{"exec"}, args...), map[string]string{"XDG_STATE_HOME": s.state})
-	return execRun{int(code), out.String(), errs.String()}
+	return ran{code: code, out: out.String(), errs: errs.String()}
 }
 
-func (s *sandboxed) run(script string, flags ...string) execRun {
+func (s *sandboxed) run(script string, flags ...string) ran {
 	s.t.Helper()
 	return s.exec(append(flags, "--", "sh", "-ec", script)...)
 }

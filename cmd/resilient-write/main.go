@@ -84,9 +84,7 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 // other flags come first, flags is nil, and rest begins with the first of them if
 // serve does not have it either.
 func parted(args []string, env func(string) string) (flags []string, command string, rest []string) {
-	known := pflag.NewFlagSet("", pflag.ContinueOnError)
-	(&app{env: env}).globalFlags(known)
-	flags, rest = leading(known, args)
+	flags, rest = leading(everyFlag(env), args)
 	if len(rest) == 0 {
 		return flags, "", nil
 	}
@@ -131,11 +129,18 @@ func leading(known *pflag.FlagSet, args []string) (flags, rest []string) {
 	return flags, args
 }
 
-// globalNames returns the names of these flags.
-func globalNames(env func(string) string) (names []string) {
+// everyFlag returns the flags that every subcommand has.
+func everyFlag(env func(string) string) *pflag.FlagSet {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&app{env: env}).globalFlags(known)
-	known.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return known
+}
+
+// namesOf returns the names of the flags of all sets.
+func namesOf(sets ...*pflag.FlagSet) (names []string) {
+	for _, set := range sets {
+		set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	}
 	return names
 }
 
@@ -193,11 +198,7 @@ func helpTopic(cmd *cobra.Command, args []string) error {
 
 // flagError refuses a flag that does not exist or has an invalid value.
 func flagError(cmd *cobra.Command, err error) error {
-	var names []string
-	for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()} {
-		set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	}
-	return describeFlagError(err, names, "run "+cmd.CommandPath()+" --help")
+	return describeFlagError(err, namesOf(cmd.Flags(), cmd.InheritedFlags()), "run "+cmd.CommandPath()+" --help")
 }
 
 // describeFlagError describes a flag that does not exist or has an invalid value. It

@@ -77,7 +77,7 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 		return err
 	}
 	return a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
-		c := newCollector(s, since)
+		c := &collector{store: s, since: since, clean: overview.NewCleaner(s)}
 		in, err := c.collect(ctx, o)
 		if err != nil {
 			return err
@@ -139,20 +139,14 @@ type collector struct {
 	diffs *htmlreport.Comparer
 }
 
-func newCollector(s *rw.Store, since time.Time) *collector {
-	c := &collector{store: s, since: since, clean: overview.NewCleaner(s)}
-	c.diffs = htmlreport.NewComparer(c.clean.Clean)
-	c.in = &htmlreport.Input{Since: since, Activity: htmlreport.NewActivity(since, reportRows, c.clean.Clean)}
-	return c
-}
-
 // collect reads everything.
 func (c *collector) collect(ctx context.Context, o reportOptions) (*htmlreport.Input, error) {
 	d, err := c.store.Describe(ctx, rw.DescribeRequest{})
 	if err != nil {
 		return nil, err
 	}
-	c.in.Facts = storeFacts(d)
+	c.diffs = htmlreport.NewComparer(c.clean.Clean)
+	c.in = &htmlreport.Input{Since: c.since, Activity: htmlreport.NewActivity(c.since, reportRows, c.clean.Clean), Facts: storeFacts(d)}
 	for _, step := range []func() error{
 		func() error { return c.activity(ctx, d.HeadSeq) },
 		func() (err error) {

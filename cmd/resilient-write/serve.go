@@ -122,12 +122,11 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 		printUsage(errs, flags)
 		return rw.CodeOK
 	case err != nil:
-		var more []string
+		names := namesOf(flags)
 		if !asked {
-			more = globalNames(env)
+			names = append(namesOf(everyFlag(env)), names...)
 		}
-		flags.VisitAll(func(f *pflag.Flag) { more = append(more, f.Name) })
-		u := describeFlagError(err, more, "run resilient-write serve -h")
+		u := describeFlagError(err, names, "run resilient-write serve -h")
 		return usageError(errs, u.what, u.hint)
 	case flags.NArg() > 0:
 		return usageError(errs, "serve takes no arguments", "run resilient-write help")
@@ -335,8 +334,7 @@ type httpSettings struct {
 }
 
 func (s *httpSettings) flags(f *pflag.FlagSet) {
-	before := map[string]bool{}
-	f.VisitAll(func(g *pflag.Flag) { before[g.Name] = true })
+	before := namesOf(f)
 	f.StringVar(&s.host, "host", "127.0.0.1", "`address` or host name to serve HTTP on")
 	f.IntVar(&s.port, "port", 8000, "port to serve HTTP on; 0 selects a free port")
 	f.StringVar(&s.socket, "socket", "", "serve HTTP on a unix socket at this `path` (mode 0600) instead")
@@ -348,11 +346,7 @@ func (s *httpSettings) flags(f *pflag.FlagSet) {
 	f.Func("allowed-host", "allowed `name` in the Host header, with or without port; repeatable", appendTo(&s.hosts))
 	f.StringVar(&s.tlsCert, "tls-cert", "", "certificate `file` (PEM)")
 	f.StringVar(&s.tlsKey, "tls-key", "", "key `file` of the certificate (PEM)")
-	f.VisitAll(func(g *pflag.Flag) {
-		if !before[g.Name] {
-			s.names = append(s.names, g.Name)
-		}
-	})
+	s.names = slices.DeleteFunc(namesOf(f), func(name string) bool { return slices.Contains(before, name) })
 }
 
 func appendTo(list *[]string) func(string) error {

@@ -30,7 +30,6 @@ const (
 	JSON Format = "json"
 	TOML Format = "toml"
 	YAML Format = "yaml"
-	Text Format = "text" // lines between two markers
 )
 
 // Scope is for whom a file holds.
@@ -319,19 +318,12 @@ func (c Client) Edits(f File, s Setup) []Edit {
 	for _, m := range c.entry(f, s.Command, s.Root, s.Tier) {
 		out = append(out, Edit{At: at, Key: m.Key, Value: m.Value})
 	}
-	if s.Approve {
-		out = append(out, c.approvals()...)
-	}
-	return out
-}
-
-// approvals are the edits that approve calls, with the place of the entry
-// where they belong to it.
-func (c Client) approvals() []Edit {
-	out := slices.Clone(c.Approve)
-	for i := range out {
-		if out[i].At == nil {
-			out[i].At = append(slices.Clone(c.At), Server)
+	for _, e := range c.Approve {
+		if e.At == nil { // a member of the entry
+			e.At = at
+		}
+		if s.Approve {
+			out = append(out, e)
 		}
 	}
 	return out

@@ -355,7 +355,9 @@ func (s *spec) read(n *node) (any, *problem) {
 	case s.form == prose:
 		return trimmed, nil
 	case s.form == pathGlob:
-		return n.Text, checkGlob(n.Text)
+		if message, hint := badGlob(n.Text); message != "" {
+			return nil, &problem{BadGlob, message, hint}
+		}
 	case s.form == regex:
 		return n.Text, checkRegex(n.Text)
 	case len(n.Text) > maxWord:

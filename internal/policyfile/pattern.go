@@ -120,16 +120,9 @@ func Match(glob, path string) bool {
 	return slices.ContainsFunc(expand(glob), func(g string) bool { return doublestar.MatchUnvalidated(g, path) })
 }
 
-// checkGlob checks a glob of paths. Forms that are legal but can match no path of a
+// badGlob checks a glob of paths, and returns what is wrong. Forms that are legal but can match no path of a
 // store, or not what they seem to, are refused as well: they would silently leave a
 // path unprotected.
-func checkGlob(s string) *problem {
-	if message, hint := badGlob(s); message != "" {
-		return &problem{BadGlob, message, hint}
-	}
-	return nil
-}
-
 func badGlob(s string) (message, hint string) {
 	switch {
 	case len(s) > maxGlob:

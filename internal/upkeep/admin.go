@@ -274,7 +274,9 @@ func (s *Store) Repair(ctx context.Context, r admin.RepairRequest) (out admin.Re
 		if e := fault.CheckText("acknowledge", r.Acknowledge, gate.MaxReason); e != nil {
 			return e
 		}
-		out, err = c.repair(ctx, r.Acknowledge)
+		p := &repairing{Call: c, out: admin.RepairResult{Actions: []admin.RepairAction{}, Left: []admin.LeftProblem{}}, reason: r.Acknowledge, seen: map[string]bool{}}
+		err = p.run(ctx)
+		out, out.Clean = p.out, len(p.out.Left) == 0
 		return err
 	})
 	if err != nil {
@@ -295,8 +297,8 @@ func (s *Store) Compact(ctx context.Context, r admin.CompactRequest) (out admin.
 		if keep < 0 {
 			return invalid("keep_rows", "keep_rows must be 0 or more")
 		}
-		p, err = c.compact(ctx, keep)
-		return err
+		p = &compaction{Call: c, out: admin.CompactResult{Archived: []admin.ArchivedSegment{}}, reserve: c.Engine.NewReserveGrant(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
+		return p.spend(ctx)
 	})
 	if err != nil {
 		return out, err
@@ -365,7 +367,9 @@ func (s *Store) Import(ctx context.Context, r admin.ImportRequest) (out admin.Im
 		if r.R == nil {
 			return invalid("r", "give a reader")
 		}
-		out, err = c.load(ctx, r.R, r.AllowNonEmpty)
+		in := &importing{Call: c, from: r.R, mixed: r.AllowNonEmpty, last: map[string]engine.LastVersion{}, there: map[importPlace]uint64{}}
+		err = in.run(ctx)
+		out = in.out
 		return err
 	})
 	if err != nil {

@@ -19,14 +19,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
-// compact applies the limits, removes expired objects and archives rows that are not
-// among the newest keep ones.
-func (c *Call) compact(ctx context.Context, keep int) (*compaction, error) {
-	p := &compaction{Call: c, out: admin.CompactResult{Archived: []admin.ArchivedSegment{}}, reserve: c.Engine.NewReserveGrant(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
-	err := p.spend(ctx)
-	return p, err
-}
-
 // compaction is one Compact in progress.
 type compaction struct {
 	*Call

@@ -16,14 +16,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
 
-// load takes the rows of an export over. Into a store with rows of its own
-// only if mixed is set.
-func (c *Call) load(ctx context.Context, r io.Reader, mixed bool) (admin.ImportResult, error) {
-	in := &importing{Call: c, from: r, mixed: mixed, last: map[string]engine.LastVersion{}, there: map[importPlace]uint64{}}
-	err := in.run(ctx)
-	return in.out, err
-}
-
 // outside is an error of the caller's reader or writer, with a hint, unless it
 // is one of our own.
 func (c *Call) outside(err error, hint string) error {
@@ -41,7 +33,7 @@ func (c *Call) outside(err error, hint string) error {
 type importing struct {
 	*Call
 	from  io.Reader
-	mixed bool
+	mixed bool // also into a store with rows of its own
 	info  journal.Imported
 	id    string                        // of the export, in the rows that come from it
 	last  map[string]engine.LastVersion // the newest imported row of each path

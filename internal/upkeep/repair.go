@@ -19,15 +19,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
-// repair fixes the problems that a deep check reports. With acknowledge it accepts the
-// remaining damage of the journal.
-func (c *Call) repair(ctx context.Context, acknowledge string) (admin.RepairResult, error) {
-	p := &repairing{Call: c, out: admin.RepairResult{Actions: []admin.RepairAction{}, Left: []admin.LeftProblem{}}, reason: acknowledge, seen: map[string]bool{}}
-	err := p.run(ctx)
-	p.out.Clean = len(p.out.Left) == 0
-	return p.out, err
-}
-
 // repairing is one Repair in progress.
 type repairing struct {
 	*Call
