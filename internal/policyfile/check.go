@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,7 +293,8 @@ func (c *checker) scalar(n *node, s *spec, v reflect.Value) {
 	case pathGlob:
 		c.count(n, s.limit, alternatives(n.Text))
 	case regex:
-		c.count(n, s.limit, costOf(n.Text))
+		tree, _ := syntax.Parse(n.Text, syntax.Perl) // read has accepted it
+		c.count(n, s.limit, cost(tree))
 	}
 	if s.use != "" && n.Text != "*" {
 		c.named(n, s.use)

@@ -26,15 +26,6 @@ var (
 
 const smallerRepeats = "use smaller repeat counts"
 
-// costOf is the cost of an expression that checkRegex accepted.
-func costOf(s string) int {
-	tree, err := syntax.Parse(s, syntax.Perl)
-	if err != nil {
-		return 0
-	}
-	return cost(tree)
-}
-
 // checkRegex checks an expression of RE2.
 func checkRegex(s string) *problem {
 	if len(s) > MaxRegex {
