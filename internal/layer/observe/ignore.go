@@ -225,62 +225,46 @@ func entryOf(list []tree.Entry, name string) *tree.Entry {
 // workspace as its rules are now: the path itself, or below that is set a directory
 // that it is in.
 func (l *Layer) Ignored() func(p string, dir bool) (ignored, below bool) {
-	g := &ignorer{root: l.RealRoot, places: map[string]*place{}, dirs: map[string]bool{"": false}}
-	return func(p string, dir bool) (bool, bool) {
-		parent := engine.ParentOf(p)
-		if g.dir(parent) {
-			return true, true
+	known := map[string]*place{}
+	var at func(dir string) *place
+	at = func(dir string) *place {
+		if known[dir] == nil {
+			known[dir] = l.placeOf(dir, at)
 		}
-		at := g.at(parent)
-		return at.ignores(at.files(), p, dir), false
+		return known[dir]
+	}
+	return func(p string, dir bool) (bool, bool) {
+		in := at(engine.ParentOf(p))
+		return in.hidden || in.ignores(in.files(), p, dir), in.hidden
 	}
 }
 
-// ignorer caches its results about directories.
-type ignorer struct {
-	root   string
-	places map[string]*place
-	dirs   map[string]bool
-}
-
-// dir reports whether git ignores a directory.
-func (g *ignorer) dir(p string) bool {
-	if hidden, known := g.dirs[p]; known {
-		return hidden
-	}
-	parent := engine.ParentOf(p)
-	hidden := g.dir(parent)
-	if !hidden {
-		at := g.at(parent)
-		hidden = at.ignores(at.files(), p, true)
-	}
-	g.dirs[p] = hidden
-	return hidden
-}
-
-// at is what holds for the files of a directory.
-func (g *ignorer) at(dir string) *place {
-	if at := g.places[dir]; at != nil {
-		return at
-	}
-	var at *place
-	abs := filepath.Join(g.root, filepath.FromSlash(dir))
+// placeOf is what holds for the files of a directory; at is the same of the one above it.
+func (l *Layer) placeOf(dir string, at func(string) *place) *place {
 	if dir == "" {
-		at = outermost(g.root)
-	} else if _, err := os.Lstat(filepath.Join(abs, ".git")); err == nil {
-		at = &place{repo: newRepo(abs)}
-		at.repo.dir = dir
-	} else {
-		at = g.at(engine.ParentOf(dir))
+		return withPatterns(outermost(l.RealRoot), l.RealRoot, dir)
 	}
+	up := at(engine.ParentOf(dir))
+	if up.hidden || up.ignores(up.files(), dir, true) {
+		return &place{hidden: true}
+	}
+	abs := filepath.Join(l.RealRoot, filepath.FromSlash(dir))
+	if _, err := os.Lstat(filepath.Join(abs, ".git")); err == nil {
+		up = &place{repo: newRepo(abs)}
+		up.repo.dir = dir
+	}
+	return withPatterns(up, abs, dir)
+}
+
+// withPatterns adds the patterns of a directory itself.
+func withPatterns(up *place, abs, dir string) *place {
 	name := filepath.Join(abs, engine.IgnoreName)
-	if st, err := os.Lstat(name); err == nil && st.Mode().IsRegular() {
-		text, _ := patterns(name)
-		file := gitignore.Parse(at.repo.name(dir), text)
-		at = &place{repo: at.repo, up: at, file: func() gitignore.File { return file }}
+	if st, err := os.Lstat(name); err != nil || !st.Mode().IsRegular() {
+		return up
 	}
-	g.places[dir] = at
-	return at
+	text, _ := patterns(name)
+	file := gitignore.Parse(up.repo.name(dir), text)
+	return &place{repo: up.repo, up: up, file: func() gitignore.File { return file }}
 }
 
 // Repositories are the directories of an index that are repositories of their

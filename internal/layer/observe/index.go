@@ -248,15 +248,10 @@ func (r *reader) bytes(n int) string {
 	return r.s[r.i-n : r.i]
 }
 
-func (r *reader) fixed(n int) (v uint64) {
-	b := r.bytes(n)
-	if len(b) == 8 {
-		return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-	}
-	for i := len(b) - 1; i >= 0; i-- {
-		v = v<<8 | uint64(b[i])
-	}
-	return v
+func (r *reader) fixed(n int) uint64 {
+	var b [8]byte
+	copy(b[:], r.bytes(n))
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 func (r *reader) uvarint() (v uint64) {

@@ -99,7 +99,7 @@ func (s *Layer) Open() (*Pad, error) {
 }
 
 func (p *Pad) readIndex(dir fsx.Dir, now time.Time) error {
-	end, err := readLines(dir, IndexFile, func(text []byte, tooLong bool) {
+	torn, err := readLines(dir, IndexFile, func(text []byte, tooLong bool) {
 		p.lines++
 		if row, ok := p.parse(text, now); ok && !tooLong {
 			p.Rows = append(p.Rows, row)
@@ -107,30 +107,18 @@ func (p *Pad) readIndex(dir fsx.Dir, now time.Time) error {
 			p.Malformed++
 		}
 	})
-	p.exists, p.Odd, p.Torn = end == endWhole || end == endTorn, end == endOdd, end == endTorn
-	return err
+	if p.exists, p.Odd, p.Torn = err == nil, engine.IsOdd(err), torn; engine.IsUnread(err) {
+		return err
+	}
+	return nil
 }
 
-// lineEnd is how a file of lines ended.
-type lineEnd int
-
-const (
-	endAbsent lineEnd = iota // there is no such file
-	endOdd                   // it is no line end
-	endWhole
-	endTorn // its last line has no end
-)
-
-// readLines reads the lines of a file of the scratchpad that are not empty.
-func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (lineEnd, error) {
+// readLines reads the lines of a file of the scratchpad that are not empty. torn means
+// that the last one has no end.
+func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (torn bool, err error) {
 	f, err := dir.Open(name, fsx.Read, 0)
-	switch {
-	case engine.IsAbsent(err):
-		return endAbsent, nil
-	case engine.IsOdd(err):
-		return endOdd, nil
-	case err != nil:
-		return endAbsent, err
+	if err != nil {
+		return false, err
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, maxIndexLine)
@@ -142,16 +130,13 @@ func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (li
 			line, err = in.ReadSlice('\n')
 		}
 		if err != nil && err != io.EOF {
-			return endWhole, err
+			return false, err
 		}
 		if text := bytes.TrimSpace(line); len(text) > 0 || tooLong {
 			fn(text, tooLong)
 		}
 		if err == io.EOF {
-			if len(line) > 0 || tooLong {
-				return endTorn, nil
-			}
-			return endWhole, nil
+			return len(line) > 0 || tooLong, nil
 		}
 	}
 }
@@ -491,7 +476,7 @@ func (s *Layer) weighAll(p *Pad) error {
 
 // recall adds the rows of a facts file that the index does not have.
 func (p *Pad) recall(dir fsx.Dir, sha string, indexed map[string]bool, now time.Time) (added int, err error) {
-	_, err = readLines(dir, FactsName(sha), func(text []byte, tooLong bool) {
+	if _, err = readLines(dir, FactsName(sha), func(text []byte, tooLong bool) {
 		if tooLong || indexed[string(text)] {
 			return
 		}
@@ -499,8 +484,10 @@ func (p *Pad) recall(dir fsx.Dir, sha string, indexed map[string]bool, now time.
 			p.Rows = append(p.Rows, row)
 			added++
 		}
-	})
-	return added, err
+	}); engine.IsUnread(err) {
+		return added, err
+	}
+	return added, nil
 }
 
 // weigh determines the size of an object that has no row. The row contains what the
