@@ -440,7 +440,7 @@ func (at policyPlace) guarded(c engine.Custody) error {
 	if at.place == "" || c.Self < 0 || c.Loose {
 		return nil
 	}
-	for _, dir := range []string{filepath.Dir(realDir(at.place)), filepath.Dir(at.place)} {
+	for _, dir := range []string{filepath.Dir(relpath.Resolved(at.place)), filepath.Dir(at.place)} {
 		d, err := fsx.OpenRoot(dir)
 		if err != nil {
 			return at.unusable(err)

@@ -40,7 +40,9 @@ type Layer struct {
 	way     []string                // names in the workspace that lead to the policy file
 	trouble atomic.Pointer[trouble] // a policy file that is wrong; nil = none
 	repositories
-	consents consents
+	// consents are the protected files that users allowed to be changed from now on,
+	// each with a session.
+	consents sync.Map
 }
 
 // Options are the options of a store that concern the gate.

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -38,13 +37,6 @@ func (l *Layer) ProtectFor(mode string) string {
 		return most
 	}
 	return mode
-}
-
-// consents holds the protected files that users allowed to be changed from now
-// on, each with a session.
-type consents struct {
-	mu    sync.Mutex
-	paths map[[2]string]bool
 }
 
 // Guarded is a path of a commit that the user is to be asked about.
@@ -135,21 +127,15 @@ func (c *Check) Consent(list []Guarded, always bool) {
 	for _, g := range list {
 		c.consented[g.name()] = true
 		if key := c.answersKey(); always && key != "" {
-			c.Layer.consents.mu.Lock()
-			if c.Layer.consents.paths == nil {
-				c.Layer.consents.paths = map[[2]string]bool{}
-			}
-			c.Layer.consents.paths[[2]string{key, g.name()}] = true
-			c.Layer.consents.mu.Unlock()
+			c.Layer.consents.Store([2]string{key, g.name()}, nil)
 		}
 	}
 }
 
 // allowed reports whether the user allowed all later changes of a file.
 func (c *Check) allowed(path string) bool {
-	c.Layer.consents.mu.Lock()
-	defer c.Layer.consents.mu.Unlock()
-	return c.Layer.consents.paths[[2]string{c.answersKey(), path}]
+	_, ok := c.Layer.consents.Load([2]string{c.answersKey(), path})
+	return ok
 }
 
 // answersKey returns the scope of a lasting yes: the session, of the same client

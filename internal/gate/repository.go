@@ -75,7 +75,7 @@ func (l *Layer) repositoryAt(top string) (*repository, error) {
 		known.keep(l.RealRoot, name)
 	}
 	for _, dir := range found.Hooks {
-		if realDir(dir) == l.RealRoot {
+		if relpath.Resolved(dir) == l.RealRoot {
 			known.hooks = true
 			continue
 		}
@@ -92,7 +92,7 @@ func (l *Layer) repositoryAt(top string) (*repository, error) {
 // that contains the workspace is omitted: Open has already decided whether the
 // workspace may be there.
 func (r *repository) keep(root, name string) {
-	for _, name := range []string{name, realDir(name)} {
+	for _, name := range []string{name, relpath.Resolved(name)} {
 		if rel, ok := relpath.Below(root, name); ok && rel != "." {
 			r.paths = append(r.paths, relpath.Key(rel))
 		}
@@ -367,15 +367,4 @@ func below(p, dir string) (rest string, ok bool) {
 		at += n + 1
 	}
 	return p[at:], relpath.Key(p[:at-1]) == relpath.Key(dir)
-}
-
-// realDir returns a directory with symbolic links resolved, as far as it exists.
-func realDir(dir string) string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real
-	}
-	if up := filepath.Dir(dir); up != dir {
-		return filepath.Join(realDir(up), filepath.Base(dir))
-	}
-	return dir
 }
