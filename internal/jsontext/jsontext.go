@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
+	"iter"
 )
 
 // Encode returns v as JSON that ends with a line feed. <, > and & are not escaped. With
@@ -25,25 +27,42 @@ type Member struct {
 	Value json.RawMessage
 }
 
+var errNoObject = errors.New("not one JSON object")
+
+// Each passes the members of the object that doc is, in their order. If doc is no
+// object, the last pair has an error.
+func Each(doc []byte) iter.Seq2[Member, error] {
+	return func(yield func(Member, error) bool) {
+		dec := json.NewDecoder(bytes.NewReader(doc))
+		if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+			yield(Member{}, errNoObject)
+			return
+		}
+		for dec.More() {
+			var m Member
+			tok, err := dec.Token()
+			if err == nil {
+				m.Name, _ = tok.(string)
+				err = dec.Decode(&m.Value)
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+		_, err := dec.Token()
+		if _, after := dec.Token(); err != nil || after != io.EOF {
+			yield(Member{}, errNoObject)
+		}
+	}
+}
+
 // Members returns the members of the object that doc is, in their order.
 func Members(doc []byte) (list []Member, err error) {
-	dec := json.NewDecoder(bytes.NewReader(doc))
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return nil, errors.New("not a JSON object")
-	}
-	for dec.More() {
-		tok, err := dec.Token()
+	for m, err := range Each(doc) {
 		if err != nil {
 			return nil, err
 		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, err
-		}
-		list = append(list, Member{tok.(string), value})
-	}
-	if _, err := dec.Token(); err != nil || dec.More() {
-		return nil, errors.New("not one JSON object")
+		list = append(list, m)
 	}
 	return list, nil
 }

@@ -15,6 +15,7 @@ func TestMembers(t *testing.T) {
 		`{"a":1`:                         `[] false`,
 		`{"a":}`:                         `[] false`,
 		`{"a":1} 2`:                      `[] false`,
+		`{"a":1}]`:                       `[] false`,
 	} {
 		list, err := Members([]byte(doc))
 		var shown []string

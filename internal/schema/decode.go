@@ -6,7 +6,6 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"reflect"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
@@ -159,13 +159,13 @@ func (d *decoder) object(args []byte, v reflect.Value) error {
 		return err
 	}
 	for i, m := range raw.list {
-		f := known.named(m.Key)
+		f := known.named(m.Name)
 		if f == nil {
 			if i := extraField(v.Type()); i >= 0 {
 				keepExtra(v.Field(i), m)
 				continue
 			}
-			if m.Key == "description" {
+			if m.Name == "description" {
 				continue
 			}
 			return unknown(known, raw, raw.list[i:], v.Type())
@@ -212,8 +212,8 @@ func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
 // unknown returns the problem of members, the first of which has no field. If no
 // name is similar, the only required argument that is not given is meant, or any of
 // those that there are.
-func unknown(known *fieldSet, raw *members, rest Object, t reflect.Type) *Problem {
-	p := &Problem{Argument: clip(rest[0].Key), Code: Unknown, DidYouMean: Closest(rest[0].Key, known.names())}
+func unknown(known *fieldSet, raw *members, rest []jsontext.Member, t reflect.Type) *Problem {
+	p := &Problem{Argument: clip(rest[0].Name), Code: Unknown, DidYouMean: Closest(rest[0].Name, known.names())}
 	if p.DidYouMean == "" {
 		missing := slices.DeleteFunc(known.names(), func(name string) bool {
 			f := known.named(name)
@@ -227,9 +227,9 @@ func unknown(known *fieldSet, raw *members, rest Object, t reflect.Type) *Proble
 	}
 	for _, m := range rest[1:] {
 		switch {
-		case known.named(m.Key) != nil || m.Key == "description":
+		case known.named(m.Name) != nil || m.Name == "description":
 		case len(p.Others) < shownUnknown-1:
-			p.Others = append(p.Others, clip(m.Key))
+			p.Others = append(p.Others, clip(m.Name))
 		default:
 			p.More++
 		}
@@ -244,7 +244,7 @@ func hasTag(t reflect.Type, f *field) bool {
 
 // members is a JSON object in which members are found by their names.
 type members struct {
-	list Object
+	list []jsontext.Member
 	at   map[string]int
 }
 
@@ -258,38 +258,21 @@ func (d *decoder) split(args []byte) (*members, error) {
 	if !utf8.Valid(args) {
 		return nil, &Problem{Argument: "arguments", Code: UTF8}
 	}
-	dec := json.NewDecoder(bytes.NewReader(args))
-	tok, err := dec.Token()
-	if err != nil || tok != json.Delim('{') {
-		return nil, &Problem{Code: Syntax}
-	}
-	for dec.More() {
-		if err := d.step(); err != nil {
-			return nil, err
-		}
-		tok, err := dec.Token()
+	for m, err := range jsontext.Each(args) {
 		if err != nil {
 			return nil, &Problem{Code: Syntax}
 		}
-		key, _ := tok.(string)
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, &Problem{Code: Syntax}
+		if err := d.step(); err != nil {
+			return nil, err
 		}
-		if _, again := out.at[key]; again {
-			return nil, &Problem{Argument: clip(key), Code: Duplicate}
+		if _, again := out.at[m.Name]; again {
+			return nil, &Problem{Argument: clip(m.Name), Code: Duplicate}
 		}
 		if len(out.list) == MaxMembers {
 			return nil, &Problem{Code: TooMany, Want: fmt.Sprintf("at most %d members; leave out what the tool does not take", MaxMembers)}
 		}
-		out.at[key] = len(out.list)
-		out.list = append(out.list, Member{key, value})
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, &Problem{Code: Syntax}
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, &Problem{Code: Syntax}
+		out.at[m.Name] = len(out.list)
+		out.list = append(out.list, m)
 	}
 	return out, nil
 }
@@ -297,7 +280,7 @@ func (d *decoder) split(args []byte) (*members, error) {
 // value returns the value of a member, or nil if there is none of this name.
 func (o *members) value(name string) json.RawMessage {
 	if i, ok := o.at[name]; ok {
-		return o.list[i].Value.(json.RawMessage)
+		return o.list[i].Value
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ import (
 	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/edit"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // Object is a JSON object that keeps the order of its keys.
@@ -475,10 +476,10 @@ func extraField(t reflect.Type) int {
 }
 
 // keepExtra adds a member without a field.
-func keepExtra(into reflect.Value, m Member) {
+func keepExtra(into reflect.Value, m jsontext.Member) {
 	one := reflect.New(into.Type().Elem()).Elem()
-	one.Field(0).SetString(m.Key)
-	one.Field(1).SetBytes(m.Value.(json.RawMessage))
+	one.Field(0).SetString(m.Name)
+	one.Field(1).SetBytes(m.Value)
 	into.Set(reflect.Append(into, one))
 }
 
