@@ -14,6 +14,7 @@
 package index
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -254,7 +255,7 @@ func (x *Index) Save(dir fsx.Dir, seq uint64, state []byte, drop func(Key, Entry
 	defer x.mu.Unlock()
 	name := fmt.Sprintf("%s%020d%s", prefix, seq, suffix)
 	err := durable.Place(dir, name, name+durable.TempSuffix, 0o600, func(f fsx.File) error {
-		w := &writer{f: f}
+		w := &writer{out: bufio.NewWriterSize(f, 64*blockSize)}
 		if err := x.merge(w, drop); err != nil {
 			return err
 		}
@@ -333,9 +334,8 @@ func (x *Index) merge(w *writer, drop func(Key, Entry) bool) error {
 
 // writer writes a snapshot.
 type writer struct {
-	f     fsx.File
+	out   *bufio.Writer
 	block []byte
-	out   []byte // whole blocks that wait to be written
 	first []Key
 	count uint64
 }
@@ -356,36 +356,26 @@ func (w *writer) endBlock() error {
 	if len(w.block) == 0 {
 		return nil
 	}
-	start := len(w.out)
-	w.out = append(w.out, w.block...)
-	w.out = append(w.out, make([]byte, blockSize-4-len(w.block))...)
-	w.out = binary.LittleEndian.AppendUint32(w.out, crc32.ChecksumIEEE(w.out[start:]))
+	_, err := w.out.Write(sealed(append(w.block, make([]byte, blockSize-4-len(w.block))...)))
 	w.block = w.block[:0]
-	if len(w.out) < 64*blockSize {
-		return nil
-	}
-	return w.flush()
-}
-
-func (w *writer) flush() error {
-	_, err := w.f.Write(w.out)
-	w.out = w.out[:0]
 	return err
 }
+
+// sealed is b with its checksum.
+func sealed(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b)) }
 
 func (w *writer) finish(state []byte) error {
 	if err := w.endBlock(); err != nil {
 		return err
 	}
-	start := len(w.out)
+	var end []byte
 	for _, k := range w.first {
-		w.out = append(w.out, k[:]...)
+		end = append(end, k[:]...)
 	}
-	w.out = append(w.out, state...)
-	w.out = append(w.out, magic...)
+	end = append(append(end, state...), magic...)
 	for _, n := range []uint64{uint64(len(w.first)), w.count, uint64(len(state))} {
-		w.out = binary.LittleEndian.AppendUint64(w.out, n)
+		end = binary.LittleEndian.AppendUint64(end, n)
 	}
-	w.out = binary.LittleEndian.AppendUint32(w.out, crc32.ChecksumIEEE(w.out[start:]))
-	return w.flush()
+	w.out.Write(sealed(end))
+	return w.out.Flush()
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
 // named is how a caller, mode or reason that was not given is shown.
@@ -55,43 +57,21 @@ const (
 	objectCheckpoint        // checkpoints/<name>.json
 )
 
-const (
-	maxSessionName = 64
-
-	digits       = "0123456789"
-	sessionChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + digits + "_-"
-)
-
 // parseObject returns the kind of object that a path in the state directory names, and
 // the name of the session or of the checkpoint. The path may begin with the name of the
 // state directory.
 func parseObject(path string) (what object, name string) {
-	path = strings.TrimPrefix(path, statePrefix)
-	if name, ok := within(path, "checkpoints/", ".json"); ok {
-		if name == "" || strings.ContainsAny(name, "/\\\x00") {
-			return objectNone, ""
-		}
+	dir, rest, _ := strings.Cut(strings.TrimPrefix(path, statePrefix), "/")
+	session, part, inside := strings.Cut(rest, "/")
+	name, ok := strings.CutSuffix(rest, checkpoint.FileSuffix)
+	switch {
+	case dir == checkpoint.Dir && ok && name != "" && !strings.ContainsAny(name, "/\\\x00"):
 		return objectCheckpoint, name
+	case dir != chunks.Dir || chunks.CheckName(session) != nil:
+	case !inside:
+		return objectSession, session
+	case !strings.Contains(part, "/") && chunks.IndexOf(part) > 0:
+		return objectPart, session
 	}
-	rest, ok := strings.CutPrefix(path, "chunks/")
-	name, part, inside := strings.Cut(rest, "/")
-	if !ok || name == "" || len(name) > maxSessionName || strings.Trim(name, sessionChars) != "" {
-		return objectNone, ""
-	}
-	if !inside {
-		return objectSession, name
-	}
-	// The index, 1 to 999999, has three digits, and more only past 999.
-	index, ok := within(part, "part-", ".txt")
-	if !ok || len(index) < 3 || len(index) > 6 || index == "000" || len(index) > 3 && index[0] == '0' || strings.Trim(index, digits) != "" {
-		return objectNone, ""
-	}
-	return objectPart, name
-}
-
-// within is the text between a prefix and a suffix.
-func within(s, prefix, suffix string) (string, bool) {
-	rest, ok := strings.CutPrefix(s, prefix)
-	inner, ended := strings.CutSuffix(rest, suffix)
-	return inner, ok && ended
+	return objectNone, ""
 }

@@ -55,12 +55,13 @@ func ManifestObject(session string) string { return SessionObject(session) + "/"
 
 // IndexOf is the number of the piece that an object is, 0 for another one.
 func IndexOf(object string) int {
-	name := object[strings.LastIndexByte(object, '/')+1:]
-	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(name, "part-"), ".txt"))
-	if err != nil || n < 1 || n > MaxIndex || PartName(n) != name {
+	digits, ok := strings.CutPrefix(object[strings.LastIndexByte(object, '/')+1:], "part-")
+	digits, ended := strings.CutSuffix(digits, ".txt")
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if !ok || !ended || err != nil || n < 1 || n > MaxIndex || len(digits) < 3 || len(digits) > 3 && digits[0] == '0' {
 		return 0
 	}
-	return n
+	return int(n)
 }
 
 // OpenDir opens the directory of a session; nil if there is none.
