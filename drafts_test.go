@@ -103,15 +103,6 @@ func TestBinaryDraft(t *testing.T) {
 	passes(t, s, rw.SafeWriteRequest{Path: "a.bin", Content: clean.Content})
 }
 
-func TestRedactWantsOneSource(t *testing.T) {
-	t.Parallel()
-	s := openGated(t, ramspace(t), nil)
-	ref := refuse(t, s, "a.txt", awsID(105))
-	for _, r := range []rw.RedactRequest{{}, {Content: []byte("x"), DraftRef: ref}} {
-		fails(s.Redact(background, r))(t, rw.ErrInvalidArgument, r)
-	}
-}
-
 // TestStrangeDraftRefs find nothing, and nothing outside quarantine.
 func TestStrangeDraftRefs(t *testing.T) {
 	t.Parallel()
@@ -128,21 +119,6 @@ func TestStrangeDraftRefs(t *testing.T) {
 	}
 	after := draftFiles(dir)
 	expect(t, slices.Equal(before, after), "%v became %v", before, after)
-}
-
-// TestDisabledScratchGetHidesDrafts: neither get nor redact reads one; list
-// and delete work.
-func TestDisabledScratchGetHidesDrafts(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, &rw.Options{DisableScratchGet: true})
-	ref := refuse(t, s, "a.txt", awsID(107))
-	draftFails(t, s, ref, rw.ErrScratchGetDisabled)
-	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ErrScratchGetDisabled) // nor reveals which ones exist
-	must(s.Redact(background, rw.RedactRequest{Content: []byte(awsID(107))}))(t, "redacting a text")
-	length(t, drafts(t, s), 1)
-	r := must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
-	expect(t, r.Removed, "%+v", r)
 }
 
 // TestTamperedDraftIsNotGiven: changed bytes, changed facts.

@@ -493,20 +493,6 @@ func TestARefusedTransactionNamesTheFamiliesOfEveryFile(t *testing.T) {
 	isGateRefusal(t, e)
 }
 
-// TestDiffInAnErrorIsRedacted (ruling 21): the lines of the target that a
-// failed precondition shows hold no secret.
-func TestDiffInAnErrorIsRedacted(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	s := open(t, dir, nil)
-	secret := awsID(31)
-	one := write(t, s, "a.txt", "one\ntwo\nthree\n", rw.ModeCreate)
-	write(t, s, "a.txt", "one\nid = "+secret+"\nthree\n", rw.ModeOverwrite) // the library advises
-	e := refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(one.SHA256), AllowShrink: true}, rw.ErrHashMismatch)
-	doc := conformsEnvelope(t, e)
-	expect(t, !bytes.Contains(doc, []byte(secret)), "the diff of the error shows the secret of the file")
-}
-
 // TestSecretOverTwoAppends (promise 25): the second half completes the secret and is
 // refused; the reported line is that of the whole file.
 func TestSecretOverTwoAppends(t *testing.T) {
@@ -587,22 +573,6 @@ func TestAppendThroughAnotherName(t *testing.T) {
 	expect(t, slices.Equal(got, []int{2}), "lines %v", got)
 }
 
-// TestGateSeesTheFinalBytes: lines are those of the file, the draft is the text that
-// was sent.
-func TestGateSeesTheFinalBytes(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	os.WriteFile(filepath.Join(dir, "crlf.txt"), []byte("a\r\nb\r\n"), 0o644)
-	r := put("crlf.txt", "x\n"+awsID(22)+"\n", rw.ModeAppend)
-	r.EOL = "preserve"
-	e := gated(t, s, dir, r)
-	got := linesOf(t, e)
-	expect(t, slices.Equal(got, []int{4}), "lines %v", got)
-	// The draft is the text that was sent, not the resulting file.
-	d, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: refOf(t, e)})
-	expect(t, err == nil && string(d.Content) == string(r.Content), "%v %q", err, d.Content)
-}
-
 // TestLargeStreamWithSecretsIsRefused, wherever the secret is, and without memory for
 // the whole stream.
 func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
@@ -672,30 +642,6 @@ func TestDraftTooLargeToKeep(t *testing.T) {
 		"%v %v", e.Context, draftFiles(dir))
 }
 
-// TestOneOfTwoSecretsCanBeRemoved (ruling 18): a secret that was in the file before is
-// a warning; a secret that the commit introduces is refused.
-func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	a, b, c := awsID(41), ghToken(42), awsID(43)
-	name := filepath.Join(dir, "conf.txt")
-	os.WriteFile(name, []byte("a "+a+"\nb "+b+"\n"), 0o644)
-
-	wants(t, passes(t, s, put("conf.txt", "a "+a+"\nb "+b+"\nmore\n", rw.ModeOverwrite)), call.WarnRiskPreexisting)
-	e := gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\nc "+c+"\n", rw.ModeOverwrite))
-	f := detectedOf(t, e)
-	expect(t, len(f) == 1 && *f[0].Line == 3, "only the new one is to be reported: %+v", f)
-	equal(t, strings.Join(e.Patterns, " "), "api_key", "families ", e.Patterns)
-	gated(t, s, dir, put("conf.txt", "a "+c+"\nb "+b+"\n", rw.ModeOverwrite)) // exchanged for another one of its kind
-	wants(t, passes(t, s, put("conf.txt", "# moved\n\nb "+b+"\nmore\n", rw.ModeOverwrite)), call.WarnRiskPreexisting)
-	gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\n", rw.ModeOverwrite)) // the removed one is added again
-	wants(t, passes(t, s, put("conf.txt", "harmless\n", rw.ModeAppend)), call.WarnRiskPreexisting)
-	gated(t, s, dir, put("conf.txt", "c "+c+"\n", rw.ModeAppend))
-	wants(t, passes(t, s, put("conf.txt", "# clean now, and of a fair length\n", rw.ModeOverwrite)), "")
-	wants(t, passes(t, s, put("conf.txt", "harmless\n", rw.ModeAppend)), "")
-	check(t, s, true)
-}
-
 // TestAppendAfterOldFindings: findings in the old content neither refuse harmless text
 // nor hide a finding in the appended one, nor make its verdict milder, however many
 // there are.
@@ -745,24 +691,6 @@ func TestRewritingManyOldSecrets(t *testing.T) {
 	r, err := s.SafeWrite(background, put("keys.txt", strings.Join(lines[1:], "\n"), rw.ModeOverwrite))
 	noErr(t, err, "one of ", len(lines), " secrets cannot be removed")
 	wants(t, r, call.WarnRiskPreexisting)
-}
-
-// TestDryRunOfARefusalLeavesNothing: no row, no draft, no count.
-func TestDryRunOfARefusalLeavesNothing(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	r := put("a/b.txt", awsID(47), rw.ModeCreate)
-	r.DryRun = true
-	for range 5 {
-		e := gated(t, s, dir, r)
-		expect(t, e.Context["draft_ref"] == nil && e.Context["receipt"].(rw.Receipt).DryRun == true, "%v", e.Context)
-	}
-	length(t, rawRows(t, dir), 0, "rows")
-	gone(t, statePath(dir), "quarantine")
-	gone(t, statePath(dir), "budgets.json")
-	r.DryRun = false
-	e := gated(t, s, dir, r)
-	expect(t, e.RetryBudget == 2, "budget %d after dry runs", e.RetryBudget)
 }
 
 // TestRedactByReferenceThenWrite: the way out of a refusal without sending the
@@ -1344,28 +1272,6 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 	}
 	length(t, leaks(t, dir, needles...), 0)
 	check(t, s, true)
-}
-
-// TestValidatedWrites: the file as it will be is checked, not what is sent, and the hint
-// says where it is wrong.
-func TestValidatedWrites(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	for _, row := range []struct {
-		mode rw.WriteMode
-		text string
-		want rw.Detail
-	}{{rw.ModeCreate, "\n[1\n", rw.ErrSyntaxInvalid}, {rw.ModeCreate, "[1]\n", ""}, {rw.ModeOverwrite, "[2]\n", ""}, {rw.ModeAppend, "[3]\n", rw.ErrSyntaxInvalid}, {rw.ModeAppend, "\n", ""}} {
-		r := put("a.json", row.text, row.mode)
-		r.Validate = true
-		_, err := s.SafeWrite(background, r)
-		var e rw.Error
-		if err != nil {
-			e = *rw.AsError("", err)
-		}
-		expect(t, e.Detail == row.want && strings.Contains(e.Hint, "line 2, column ") == (row.want != ""), "%+v: %v, hint %q", row, err, e.Hint)
-	}
-	fileIs(t, dir, "a.json", "[2]\n\n")
 }
 
 // TestNamesFollowTheGate: advice is a warning, off does not look, an exception

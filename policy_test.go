@@ -228,18 +228,6 @@ func TestAcceptedRiskIsInTheJournal(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestRefusalSaysWhyTheRiskCannotBeAccepted.
-func TestRefusalSaysWhyTheRiskCannotBeAccepted(t *testing.T) {
-	t.Parallel()
-	for overrides, want := range map[string]string{"none": "the policy allows no override", "reason": "a confirmed credential cannot be accepted here"} {
-		s, dir := policed(t, "gate: {mode: block, overrides: "+overrides+"}\n")
-		r := put("a.txt", risky.high, rw.ModeCreate)
-		r.AcceptRisk = "why"
-		e := gated(t, s, dir, r)
-		expect(t, e.Context["accept_risk"] == want, "%s: %v", overrides, e.Context["accept_risk"])
-	}
-}
-
 // TestAllowRules: by path, by rule, by family, by all of them together, and
 // only there.
 func TestAllowRules(t *testing.T) {
@@ -297,25 +285,6 @@ func TestLetterCaseOfThePolicy(t *testing.T) {
 		}
 		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text), TargetPath: path})
 		expect(t, err == nil && (r.Verdict == rw.VerdictSafe) == (want == "ok"), "%s is scored %s, %v", path, r.Verdict, err)
-	}
-}
-
-// TestInlineMarkers allow their line only, and only if the policy permits it.
-func TestInlineMarkers(t *testing.T) {
-	t.Parallel()
-	text := "id " + awsID(93) + " # resilientwrite:allow\n"
-	for policy, want := range map[string]string{
-		"gate: {mode: block}\n": "risk_blocked", "gate: {mode: block, inline_markers: false}\n": "risk_blocked", "gate: {mode: block, inline_markers: true}\n": "ok",
-	} {
-		s, dir := policed(t, policy)
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text), Call: rw.Call{DryRun: true}})
-		equal(t, became(r, err), want, policy)
-		if want != "ok" {
-			continue
-		}
-		e := gated(t, s, dir, put("a.txt", text+"id "+awsID(94)+"\n", rw.ModeCreate))
-		got := linesOf(t, e)
-		expect(t, slices.Equal(got, []int{2}), "lines %v", got)
 	}
 }
 

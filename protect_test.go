@@ -121,26 +121,6 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 	equal(t, string(must(os.ReadFile(filepath.Join(dir, ".mcp.json")))(t)), "x")
 }
 
-// TestScriptsAreCompared: package.json warns only when scripts changed, and
-// when that cannot be known.
-func TestScriptsAreCompared(t *testing.T) {
-	t.Parallel()
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk})
-	for _, c := range []struct{ text, want string }{
-		{`{"name":"x"}`, ""}, {`{"name":"y","dependencies":{"a":"1"}}`, ""}, {`{"scripts":{"a":"b"}}`, "changes_package_hook"}, {`{ "name": "z", "scripts": { "a": "b" } }`, ""},
-		{`{"scripts":{"a":"c"}}`, "changes_package_hook"}, {`{"scripts":{"a":"c"},"scripts":{"a":"d"}}`, "changes_package_hook"}, {`{"Scripts":{"a":"d"}}`, "changes_package_hook"},
-		{`{"name":"q"}`, ""}, {`{`, "changes_package_hook"}, {`{}`, "changes_package_hook"},
-	} {
-		r, err := s.SafeWrite(background, put("package.json", c.text, rw.ModeOverwrite))
-		expect(t, err == nil && reasons(r.Warnings) == c.want, "%s: %v %v", c.text, r.Warnings, err)
-	}
-	r := must(s.SafeWrite(background, put("package.json", "\n", rw.ModeAppend)))(t)
-	expect(t, len(r.Warnings) == 0, "a new line at the end: %v", r.Warnings)
-	if r, err := s.Move(background, rw.MoveRequest{Path: "package.json", To: "sub/package.json"}); err != nil || len(r.Warnings) > 0 {
-		t.Errorf("moved without scripts: %v %v", r.Warnings, err)
-	}
-}
-
 // TestAnAlwaysIsForOneClient: a yes from now on holds for the session of the
 // client that asked, over its connection, and for no other that only claims it.
 func TestAnAlwaysIsForOneClient(t *testing.T) {

@@ -145,15 +145,6 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	check(t, s, true)
 }
 
-func TestScratchGetCanBeSwitchedOff(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{DisableScratchGet: true, Sync: rw.SyncOff})
-	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("secret"), Label: "l"})
-	deny(t, s, dir, "get", rw.ErrScratchGetDisabled, calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: a.SHA256}))
-	r := must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "l"}))(t)
-	expect(t, r.Entry.SHA256 == a.SHA256, "%+v", r)
-}
-
 // TestScratchIndexIsACache: whatever happens to the index, the objects exist, the next
 // put works, and losses are reported.
 func TestScratchIndexIsACache(t *testing.T) {

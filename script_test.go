@@ -37,7 +37,8 @@ import (
 //	holds FILE TEXT
 //	mode FILE PERMISSIONS
 //	found PATTERN N                 so many files have such a name
-//	tree NAME, same NAME            the files and their content, then and now
+//	tree NAME, same NAME            the files and their content, then and now; with a
+//	                                directory as well, its files and their times
 //	sound                           a deep check finds nothing
 //
 // The options of a workspace are also -replies and -tier, of the toolbox: full replies and
@@ -45,8 +46,8 @@ import (
 // scriptTools names the arguments of a tool that are given by position. A refused call
 // changes nothing, and its envelope conforms. The KEY of a reply is a path, such as
 // versions.0.available; len is the length of a list, and what is absent is "". \n and
-// \r are the line ends in every argument. The variables RISKY, TOKEN and AWS are a text
-// that the gate refuses and two credentials, EXAMPLE and PLACEHOLDERS stand for some.
+// \r are the line ends in every argument. The variables RISKY, TOKEN, AWS and AWS2 are a text
+// that the gate refuses and credentials, EXAMPLE and PLACEHOLDERS stand for some.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	cmds := map[string]func(*testscript.TestScript, bool, []string){}
@@ -69,8 +70,8 @@ func TestScripts(t *testing.T) {
 			s.is(args[0], strconv.Itoa(len(must(filepath.Glob(s.ts.MkAbs(args[0])))(s.t))), args[1])
 		},
 		"holds":   func(s *script, args []string) { s.is(args[0], readAll(s.ts, args[0]), args[1]) },
-		"tree":    func(s *script, args []string) { s.trees[args[0]] = tree(s.t, s.dir) },
-		"same":    func(s *script, args []string) { s.is(args[0], tree(s.t, s.dir), s.trees[args[0]]) },
+		"tree":    func(s *script, args []string) { s.trees[args[0]] = s.tree(args[1:]...) },
+		"same":    func(s *script, args []string) { s.is(args[0], s.tree(args[1:]...), s.trees[args[0]]) },
 		"sound":   func(s *script, _ []string) { check(s.t, s.store(), true) },
 		"aliases": func(s *script, args []string) { s.is("aliases", strings.Join(s.used, " "), args[0]) },
 	} {
@@ -93,6 +94,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("RISKY", risky.high)
 			e.Setenv("TOKEN", ghToken(7))
 			e.Setenv("AWS", awsID(5))
+			e.Setenv("AWS2", awsID(6))
 			e.Setenv("EXAMPLE", "AKIA"+"IOSFODNN7"+"EXAMPLE")
 			e.Setenv("PLACEHOLDERS", "id AKIA"+"IOSFODNN7"+"EXAMPLE\nkey sk-proj-"+strings.Repeat("Z", 40)+"\nmail user@example.com\n-----BEGIN RSA "+"PRIVATE KEY-----\nMIIEvQ...\n")
 			return os.MkdirAll(s.dir, 0o755)
@@ -160,6 +162,13 @@ func (s *script) is(what, got, want string) {
 	}
 }
 
+func (s *script) tree(dir ...string) string {
+	if len(dir) > 0 {
+		return described(s.t, s.ts.MkAbs(dir[0]))
+	}
+	return tree(s.t, s.dir)
+}
+
 func (s *script) close() {
 	for name, store := range s.stores {
 		noErr(s.t, store.Close(background), name)
@@ -215,6 +224,8 @@ func (s *script) options(args []string) {
 			s.box.Tier = toolbox.Preset(value)
 		case "-read_only":
 			s.opts.ReadOnly = value == "true"
+		case "-disable_scratch_get":
+			s.opts.DisableScratchGet = value == "true"
 		default:
 			s.ts.Fatalf("no option %s", key)
 		}
