@@ -108,8 +108,6 @@ func TestChunksComeBackByteForByte(t *testing.T) {
 	check(t, s, true)
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // TestPreviewShowsWhatComposeWrites: in windows of any size, with the results of the
 // classifier and the validator for the whole.
 func TestPreviewShowsWhatComposeWrites(t *testing.T) {
