@@ -152,23 +152,6 @@ func TestBudgetFileHoldsNoNames(t *testing.T) {
 	expect(t, !strings.Contains(string(data), "some-name") && !strings.Contains(string(data), hash(risky.high)), "%s", data)
 }
 
-// TestBudgetPersists over closing, and over a process that never closed.
-func TestBudgetPersists(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	for _, left := range []int{2, 1, 0} {
-		attemptIs(t, s, r, rw.ErrRiskBlocked, left)
-		if left != 1 {
-			s.Close(background)
-		}
-		s = openGated(t, dir, nil)
-	}
-	before := refusalsIn(t, dir)
-	isExhausted(t, s, dir, r)
-	equal(t, refusalsIn(t, dir), before, "a row was written")
-}
-
 // TestChangedInputIsFresh: each argument of the call for itself.
 func TestChangedInputIsFresh(t *testing.T) {
 	t.Parallel()
@@ -262,28 +245,6 @@ func TestBudgetExpires(t *testing.T) {
 		}
 		s.Close(background)
 	}
-}
-
-// TestDryRunsDoNotCount, and are not stopped by a count.
-func TestDryRunsDoNotCount(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	dry := r
-	dry.DryRun = true
-	for range 6 {
-		gated(t, s, dir, dry)
-	}
-	spend(t, s, r, rw.ErrRiskBlocked)
-	before := stateFiles(t, dir)
-	gated(t, s, dir, dry)
-	bad := dry
-	bad.Mode = "upsert"
-	for range 5 {
-		refused(t, s, dir, bad, rw.ErrInvalidArgument)
-	}
-	equal(t, stateFiles(t, dir), before, "a dry run changed")
-	isExhausted(t, s, dir, r)
 }
 
 // TestWhatTimeMendsIsNotCounted: retry_later delays and never ends.
@@ -450,58 +411,6 @@ func TestUnwritableBudgetsStillCount(t *testing.T) {
 	isExhausted(t, s, dir, r)
 }
 
-// TestOtherVerbsHaveABudget: those that change nothing count the same way.
-func TestOtherVerbsHaveABudget(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	none := "draft_" + strings.Repeat("0", 32)
-	for name, row := range map[string]struct {
-		call func() error
-		want rw.Detail
-	}{
-		"risk_score": {func() error { return errorOf(s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"})) }, rw.ErrEscapesWorkspace},
-		"risk_score 2": {func() error {
-			return errorOf(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x"), TargetPath: "../x"}))
-		}, rw.ErrEscapesWorkspace},
-		"redact":    {func() error { return errorOf(s.Redact(background, rw.RedactRequest{DraftRef: none})) }, rw.ErrDraftNotFound},
-		"redact 2":  {func() error { return errorOf(s.Redact(background, rw.RedactRequest{})) }, rw.ErrInvalidArgument},
-		"draft_get": {func() error { return errorOf(s.DraftGet(background, rw.DraftGetRequest{DraftRef: none})) }, rw.ErrDraftNotFound},
-		"read":      {func() error { return errorOf(s.Read(background, rw.ReadRequest{Path: "none.txt"})) }, rw.ErrNotFound},
-	} {
-		for _, left := range []int{2, 1, 0} {
-			err := row.call()
-			e := rw.AsError("", err)
-			expect(t, errors.Is(err, row.want) && e.RetryBudget == left, "%s: %v with %d left, want %s with %d", name, err, e.RetryBudget, row.want, left)
-		}
-		err := row.call()
-		e := rw.AsError("", err)
-		conformsEnvelope(t, e)
-		expect(t, errors.Is(err, rw.ErrRetryExhausted) && e.RetryBudget == 0 && e.Action == rw.ActionAskUser &&
-			e.Op == strings.TrimSuffix(name, " 2"), "%s: %+v", name, e)
-	}
-	length(t, rawRows(t, dir), 0, "rows of verbs that change nothing")
-	// Another request of the same verb is fresh.
-	must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("fine")}))(t)
-	plant(t, dir, map[string]string{"none.txt": "now"})
-	must(s.Read(background, rw.ReadRequest{Path: "none.txt"}))(t, "the file is there now")
-}
-
-// TestDraftThatAppearsIsFresh: the name of a draft is derived from its content, so a
-// draft that was requested in vain can be created later.
-func TestDraftThatAppearsIsFresh(t *testing.T) {
-	t.Parallel()
-	s := openGated(t, ramspace(t), nil)
-	ref := refuse(t, s, "a.txt", risky.high)
-	s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref})
-	for range 3 {
-		s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
-		s.Redact(background, rw.RedactRequest{DraftRef: ref})
-	}
-	mustEqual(t, refuse(t, s, "a.txt", risky.high), ref, "another draft")
-	must(s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}))(t, "get")
-	must(s.Redact(background, rw.RedactRequest{DraftRef: ref}))(t, "redact")
-}
-
 // TestManyFailAtOnce: 64 goroutines make one call; three attempts are made, which
 // report 2, 1 and 0 remaining attempts.
 func TestManyFailAtOnce(t *testing.T) {
@@ -609,19 +518,6 @@ func TestErrorsOfTheGateShowNoPlace(t *testing.T) {
 	for _, file := range []string{outside, "/etc/passwd"} {
 		shows(errorOf(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x"), TargetPath: file})))
 	}
-}
-
-// TestExhaustedNamesNoDraftThatIsGone: a reference that leads nowhere is no
-// help.
-func TestExhaustedNamesNoDraftThatIsGone(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.ErrRiskBlocked)
-	ref := isExhausted(t, s, dir, r).Context["draft_ref"].(string)
-	must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
-	e := isExhausted(t, s, dir, r)
-	expect(t, e.Context["draft_ref"] == nil, "the draft %v is gone", e.Context["draft_ref"])
 }
 
 // TestResetHoldsWhenOthersCountOn: the counts that another process made since the reset

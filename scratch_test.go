@@ -20,7 +20,6 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
-	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -393,33 +392,6 @@ func rawJournal(t *testing.T, s *rw.Store, op string) rw.JournalEntry {
 	return rw.JournalEntry{}
 }
 
-// TestScratchWarnsOnlyWhereGitWouldSee: the .gitignore of the state directory
-// decides.
-func TestScratchWarnsOnlyWhereGitWouldSee(t *testing.T) {
-	s, dir := quick(t, nil)
-	for _, c := range []struct {
-		own, root string
-		warns     bool
-	}{
-		{"*\n", "", false}, {"# all\n*\n", "", false}, {"/*\r\n", "", false},
-		{"", "", true}, {"*.tmp\n", "", true}, {"*\n!scratch/\n", "", true}, {"!x\n*\n", "", false},
-		{"", "build/\n.resilient_write/\n", false}, {"", "/.resilient_write", false}, {"", "resilient_write\n", true},
-	} {
-		os.Remove(filepath.Join(dir, ".gitignore"))
-		if c.own == "" {
-			os.Remove(statePath(dir, ".gitignore"))
-		} else {
-			os.WriteFile(statePath(dir, ".gitignore"), []byte(c.own), 0o600)
-		}
-		if c.root != "" {
-			os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(c.root), 0o644)
-		}
-		r := keep(t, s, rw.ScratchPutRequest{Content: []byte("x")})
-		got := strings.Contains(reasons(r.Warnings), call.WarnStateDirVisible)
-		expect(t, got == c.warns && len(r.Receipt.Warnings) == len(r.Warnings), "%q %q: %v", c.own, c.root, r.Warnings)
-	}
-}
-
 // TestScratchTwoStores: two openings put at once, also the same bytes; every
 // put has its entry.
 func TestScratchTwoStores(t *testing.T) {
@@ -450,58 +422,6 @@ func TestScratchTwoStores(t *testing.T) {
 			t.Errorf("%d entries of %d, %d objects, %d malformed, %d rebuilt", l.Count, want, l.Objects, l.Malformed, l.Rebuilt)
 		}
 		check(t, s, true)
-	}
-}
-
-// TestScratchOfPython: objects and index of the older implementation are found,
-// and its lines keep the fields that are not known here.
-func TestScratchOfPython(t *testing.T) {
-	dir := ramspace(t)
-	os.MkdirAll(statePath(dir, "scratch"), 0o755)
-	const text = "from python\n"
-	line := fmt.Sprintf(`{"sha256": "%s", "label": "old", "content_type": "text/plain", "notes": null, "bytes": %d, "created_at": 1700000000.5, "tags": ["a", "b"]}`, hash(text), len(text))
-	os.WriteFile(statePath(dir, "scratch", hash(text)+".bin"), []byte(text), 0o644)
-	os.WriteFile(statePath(dir, "scratch", "index.jsonl"), []byte(line+"\n"+`{"sha256":"`), 0o644)
-	s := open(t, dir, nil)
-	l := listed(t, s)
-	expect(t, l.Count == 1 && l.Malformed == 1 && l.Entries[0].Label == "old" && l.Entries[0].Bytes == int64(len(text)) &&
-		l.Entries[0].TS.String() == "", "%+v", l)
-	expect(t, keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "new"}).Deduped, "it is kept twice")
-	r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "old"})
-	expect(t, err == nil && r.AliasCount == 1, "%+v %v", r, err)
-	keep(t, s, rw.ScratchPutRequest{Content: []byte("else"), Label: "else"})
-	must(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "else"}))(t) // rewrites the index
-	data, _ := os.ReadFile(statePath(dir, "scratch", "index.jsonl"))
-	expect(t, strings.HasPrefix(string(data), line+"\n") && !bytes.Contains(data, []byte("\n{\"sha256\":\"\n")), "%s", data)
-	gotBack(t, s, hash(text), text)
-	check(t, s, true)
-}
-
-// TestScratchThroughASymlink: a state directory with parts that are links is refused,
-// and nothing appears at their targets.
-func TestScratchThroughASymlink(t *testing.T) {
-	s, dir := quick(t, nil)
-	for _, part := range []string{"scratch", "checkpoints"} {
-		outside := t.TempDir()
-		noErr(t, os.Symlink(outside, statePath(dir, part)))
-		calls := map[string]func() error{
-			"put":    calling(s.ScratchPut, rw.ScratchPutRequest{Content: []byte("x")}),
-			"list":   calling(s.ScratchList, rw.ScratchListRequest{}),
-			"delete": calling(s.ScratchDelete, rw.ScratchDeleteRequest{Label: "x"}),
-			"get":    calling(s.ScratchGet, rw.ScratchGetRequest{SHA256: digest(hash("x"))}),
-		}
-		if part == "checkpoints" {
-			calls = map[string]func() error{
-				"save":    calling(s.Checkpoint, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")}),
-				"read":    calling(s.CheckpointRead, rw.CheckpointReadRequest{Name: "x"}),
-				"list":    calling(s.CheckpointList, rw.CheckpointListRequest{}),
-				"cleanup": calling(s.CheckpointCleanup, rw.CheckpointCleanupRequest{}),
-			}
-		}
-		for what, call := range calls {
-			deny(t, s, dir, what, rw.ErrBadStateDir, call)
-		}
-		length(t, must(os.ReadDir(outside))(t), 0, part, ": something was written outside")
 	}
 }
 
