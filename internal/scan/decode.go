@@ -55,9 +55,8 @@ func (t *text) note() {
 			m.keys = append(m.keys, uint64(f.start)<<40|uint64(f.end))
 		}
 	}
-	slices.Sort(m.keys)
 	sure := m.sure[t.depth][:0]
-	for _, k := range m.keys {
+	for _, k := range m.sortKeys(len(t.b)) {
 		sure = append(sure, stretch{int(k >> 40), int(k & (1<<40 - 1))})
 	}
 	m.sure[t.depth], t.noted = sure, true

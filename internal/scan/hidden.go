@@ -1,6 +1,8 @@
 package scan
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"unicode"
 	"unicode/utf8"
 )
@@ -51,14 +53,25 @@ func init() {
 	}
 }
 
-// nextHidden finds the next hidden character. Nothing in ASCII is one.
+// nextHidden finds the next hidden character: nothing in ASCII is one, so eight
+// bytes are passed over at a time where all of them are.
 func nextHidden(b []byte) (at, width int) {
-	for i, c := range b {
-		if c >= utf8.RuneSelf {
-			if w := hiddenWidth(b[i:]); w > 0 {
-				return i, w
-			}
+	for i := 0; i < len(b); {
+		for i+32 <= len(b) && (binary.LittleEndian.Uint64(b[i:])|binary.LittleEndian.Uint64(b[i+8:])|binary.LittleEndian.Uint64(b[i+16:])|binary.LittleEndian.Uint64(b[i+24:]))&highBits == 0 {
+			i += 32
 		}
+		if i+8 <= len(b) {
+			high := binary.LittleEndian.Uint64(b[i:]) & highBits
+			if high == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(high) >> 3
+		}
+		if w := hiddenWidth(b[i:]); w > 0 {
+			return i, w
+		}
+		i++
 	}
 	return -1, 0
 }

@@ -249,8 +249,13 @@ func lookNetrc(t *text, r *rule, pos, end int) {
 
 // field is the next word after white space, and where it ends.
 func field(b []byte, from int) (word []byte, end int) {
-	from = ahead(b, from, len(b), isSpace)
-	end = ahead(b, from, len(b), func(c byte) bool { return !isSpace(c) })
+	for from < len(b) && isSpace(b[from]) {
+		from++
+	}
+	end = from
+	for end < len(b) && !isSpace(b[end]) {
+		end++
+	}
 	return b[from:end], end
 }
 

@@ -76,8 +76,10 @@ type runMemory struct {
 	joinAt  int
 	joinOf  uint32
 	facts   factMemory
-	sorted  []raw                  // memory of findings that were sorted
-	keys    []uint64               // by which they were
+	sorted  []raw    // memory of findings that were sorted
+	keys    []uint64 // by which they were
+	spare   []uint64 // memory for sorting these
+	ends    []uint32
 	sure    [maxDepth][]stretch    // confirmed findings, by depth
 	listed  []Finding              // of a stream in progress
 	joins   [maxDepth][][2]int     // pieces that were joined and unescaped, by depth
