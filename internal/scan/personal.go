@@ -74,6 +74,9 @@ func (t *text) numberAt(i int) int {
 	if i > 0 && isWord(b[i-1]) {
 		return ahead(b, i, len(b), isWord) // the digits of a name
 	}
+	if end := shortNumber(b, i); end > 0 {
+		return end
+	}
 	n := readNumber(b, i)
 	if !n.joined(b) {
 		t.number(&n)
@@ -124,6 +127,19 @@ type number struct {
 	sep        byte // between the groups; 0 for one group, 1 for mixed
 	d          [20]byte
 	sizes      [8]int
+}
+
+// shortNumber is the end of a number that is too short for any of ours and is
+// not the first group of a longer one; 0 for others.
+func shortNumber(b []byte, i int) int {
+	if i > 0 && b[i-1] == '+' {
+		return 0
+	}
+	end := ahead(b, i, 9, digit)
+	if end-i < 9 && (end+1 >= len(b) || b[end] != ' ' && b[end] != '-' || b[end+1]-'0' > 9) {
+		return end
+	}
+	return 0
 }
 
 func readNumber(b []byte, i int) (n number) {
