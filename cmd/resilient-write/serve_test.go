@@ -334,6 +334,12 @@ func TestServeHTTPSocket(t *testing.T) {
 		s = start()
 	}
 	s.end(os.Kill)
+	s = startHTTP(t, nil, "-transport", "http", "-no-auth", "-socket", "@sock") // no abstract one, which has no mode
+	info, err = os.Lstat(filepath.Join(s.dir, "@sock"))
+	expect(t, err == nil && info.Mode() == os.ModeSocket|0o600, "%v %v", info, err)
+	s.end(syscall.SIGTERM)
+	_, err = os.Lstat(filepath.Join(s.dir, "@sock"))
+	expect(t, err != nil, "the socket is left")
 }
 
 // TestIgnoredHangup: a server that was started with SIGHUP ignored, as by nohup, goes on.

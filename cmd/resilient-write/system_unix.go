@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ const maxSocketPath = 100
 // its mode, so that it never exists with another one. A socket without a listener is
 // replaced. No other file is created meanwhile: the store is not open yet.
 func listenUnix(path string) (net.Listener, error) {
+	if strings.HasPrefix(path, "@") {
+		path = "./" + path // without a directory it names no file, and every user could connect
+	}
 	if err := clearSocket(path); err != nil {
 		return nil, err
 	}
