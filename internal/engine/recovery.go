@@ -620,14 +620,27 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 	return settle()
 }
 
-// finishAll places the files of the finishers concurrently, flushes what was placed, then
+// finishAll places the files of the finishers, concurrently, flushes what was placed, then
 // empties the slots. out gets what each has found, in their order.
 func (s *Engine) finishAll(ctx context.Context, all []*finisher, out *Report) error {
 	var places []func() error
+	var inTurn []*finisher // those that write in place: two may write to one file by two names
 	for _, f := range all {
 		defer f.close()
-		places = append(places, func() error { return f.place(ctx) })
+		if f.writesInPlace() {
+			inTurn = append(inTurn, f)
+		} else {
+			places = append(places, func() error { return f.place(ctx) })
+		}
 	}
+	places = append(places, func() error {
+		for _, f := range inTurn {
+			if err := f.place(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	err := s.Together(places...)
 	if err == nil {
 		err = s.settleFinished(all, out)
