@@ -14,6 +14,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -291,6 +292,38 @@ func TestStreamsHaveABudget(t *testing.T) {
 	}
 	nothingStaged(t, s)
 	equal(t, refusalsIn(t, dir), 3, "rows")
+}
+
+// TestStreamWithoutSource: there is nothing to read.
+func TestStreamWithoutSource(t *testing.T) {
+	t.Parallel()
+	s := openGated(t, ramspace(t), nil)
+	fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, nil))(t, rw.ErrInvalidArgument)
+	nothingStaged(t, s)
+}
+
+// TestReadingWithoutHistory: a store that is only read, and has lost its history and the
+// files of commits, has no earlier versions.
+func TestReadingWithoutHistory(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []string{"history", "history/* staging"} {
+		dir := ramspace(t)
+		s := openGated(t, dir, nil)
+		for _, text := range []string{"one\n", "two\n", "three\n"} {
+			must(s.SafeWrite(background, put("a.txt", text, rw.ModeOverwrite)))(t)
+		}
+		noErr(t, s.Close(background))
+		for part := range strings.FieldsSeq(lost) {
+			for _, name := range must(filepath.Glob(filepath.Join(dir, rw.StateDirName, part)))(t) {
+				noErr(t, os.RemoveAll(name))
+			}
+		}
+		s = openGated(t, dir, &rw.Options{ReadOnly: true})
+		must(s.Blame(background, around.BlameRequest{Path: "a.txt"}))(t, lost)
+		r := must(s.Changes(background, around.ChangesRequest{Hunks: true}))(t, lost)
+		length(t, r.Files, 1, lost)
+		fails(s.Read(background, rw.ReadRequest{Path: "a.txt", Version: 1}))(t, rw.ErrVersionNotKept, lost)
+	}
 }
 
 // TestResetTaskClears every count, on disk as well.

@@ -123,6 +123,9 @@ func (s *Store) SafeWriteFrom(
 	if len(r.Content) > 0 {
 		c.check(fault.New(fault.InvalidArgument).Hintf("the content is read from the reader; leave content empty").With("argument", "content"))
 	}
+	if src == nil {
+		c.check(fault.New(fault.InvalidArgument).Hintf("give a reader of the content").With("argument", "src"))
+	}
 	c.Req.Hash = r.hash("")
 	return c.wrote(ctx, s.commitPrepared(ctx, c, func(ctx context.Context) error {
 		sum, err := c.Take(ctx, m, src)

@@ -120,6 +120,9 @@ func (s *Engine) lookAgain(wanted func(lingerer) bool) {
 // mutations that have replaced it: the process of such a commit puts the version into
 // history after its reply. A nil one is none.
 func (s *Engine) OpenVersion(sha string, by ...*journal.Mutation) (fsx.File, error) {
+	if s.History == nil { // of a store that is only read
+		return nil, fs.ErrNotExist
+	}
 	f, err := s.History.Open(sha)
 	for i := 0; i < len(by) && IsAbsent(err); i++ {
 		f, err = s.openReplaced(by[i], sha)

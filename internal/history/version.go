@@ -62,16 +62,14 @@ func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
 // heldContent opens the content of a version in history, or the file itself if
 // the version is the newest one; nil if neither has the bytes.
 func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
-	if s.History != nil {
-		var by []*journal.Mutation
-		for _, next := range v.Later {
-			by = append(by, &next.M)
-		}
-		if f, err := s.OpenVersion(v.M.SHA256, by...); err == nil {
-			return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.M.Bytes), Closer: f}, v.M.Bytes, nil
-		} else if !engine.IsAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
-			return nil, 0, err
-		}
+	var by []*journal.Mutation
+	for _, next := range v.Later {
+		by = append(by, &next.M)
+	}
+	if f, err := s.OpenVersion(v.M.SHA256, by...); err == nil {
+		return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.M.Bytes), Closer: f}, v.M.Bytes, nil
+	} else if !engine.IsAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
+		return nil, 0, err
 	}
 	if len(v.Later) == 0 {
 		return s.currentContent(v)
