@@ -59,7 +59,7 @@ func (b *board) serve(undo *rw.Store, l net.Listener, o mcpserver.HTTPOptions) {
 		Open: func(ctx context.Context) (*rw.Store, error) {
 			return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true})
 		},
-		Undo: undo, State: place.At(b.dir),
+		Undo: undo, State: must(place.At(b.dir))(b.t),
 	}, &o))(b.t)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -326,14 +326,14 @@ func damaged(t testing.TB, line string) *rw.Store {
 	save(t, s, "a.txt", "x")
 	save(t, s, "a.txt", "y")
 	noErr(t, s.Close(ctx))
-	segments, err := filepath.Glob(filepath.Join(place.At(dir), "journal", "*.jsonl"))
+	segments, err := filepath.Glob(filepath.Join(must(place.At(dir))(t), "journal", "*.jsonl"))
 	require(t, err == nil && len(segments) == 1, "%v %v", segments, err)
 	data := must(os.ReadFile(segments[0]))(t)
 	at := strings.Index(string(data), "}\n") + 2 // after the first row
 	data = slices.Insert(data, at, []byte(line+"\n")...)
 	noErr(t, os.WriteFile(segments[0], data, 0o600))
 	// Without its cache the whole journal is read.
-	noErr(t, os.RemoveAll(filepath.Join(place.At(dir), "index")))
+	noErr(t, os.RemoveAll(filepath.Join(must(place.At(dir))(t), "index")))
 	again := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	t.Cleanup(func() { again.Close(ctx) })
 	save(t, again, "b.txt", "x")
@@ -814,7 +814,7 @@ func TestAStreamBlocksNoCall(t *testing.T) {
 // nothingStaged fails the test when a slot holds something.
 func (w *wire) nothingStaged(t *testing.T) {
 	t.Helper()
-	left, _ := filepath.Glob(filepath.Join(place.At(w.dir), "staging", "*"))
+	left, _ := filepath.Glob(filepath.Join(must(place.At(w.dir))(t), "staging", "*"))
 	for _, p := range left {
 		st, err := os.Stat(p)
 		expect(t, err != nil || st.Size() <= 0, "left in staging: %s", p)

@@ -168,6 +168,27 @@ func TestGroupsBeyondTheDescriptors(t *testing.T) {
 	equal(t, cmp.Diff(before, a.files()), "", "not undone")
 }
 
+// TestShortageOfDescriptors: where the process may open too few files to find the store,
+// each command names that, and none reports that there is no store.
+func TestShortageOfDescriptors(t *testing.T) {
+	a := newAround(t)
+	home := t.TempDir()
+	in := func(limit, line string) ([]byte, error) {
+		cmd := exec.Command("sh", "-c", limit+" exec "+build(t)+" "+line)
+		cmd.Dir, cmd.Env = a.dir, append(os.Environ(), "RW_STATE_DIR=", "XDG_STATE_HOME="+home)
+		return cmd.CombinedOutput()
+	}
+	must(in("", "changes"))(t)
+	for _, line := range []string{
+		"status", "status --all", "check", "check --repair", "compact", "erase --sha256 " + strings.Repeat("0", 64), "snapshot list",
+		"relocate --to tree", "relocate --remove --yes", "trust", "journal export --out e.jsonl",
+	} {
+		out, err := in("ulimit -n 8;", line)
+		expect(t, err != nil && bytes.Contains(out, []byte("too_many_open_files")), "%s: %v: %.700s", line, err, out)
+	}
+	must(in("", "check"))(t)
+}
+
 // TestScanOfHostileTree: entries that are neither regular files nor links,
 // cannot be read or cannot be named are skipped without waiting. Links are
 // recorded without following anything, and the entries next to them are

@@ -319,7 +319,10 @@ func hookRoot(dir string) string {
 		return ""
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil || place.Has(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+		if has, err := place.Has(at); has || err != nil { // where that is not known, no store above is used
 			return at
 		}
 		if at == filepath.Dir(at) {

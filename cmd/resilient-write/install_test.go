@@ -280,7 +280,7 @@ func TestInstallConfigurationsServe(t *testing.T) {
 		for _, name := range names {
 			expect(t, simple.MatchString(name), "%s: not every client takes the name %s", e.from, name)
 		}
-		must(os.Stat(filepath.Join(place.At(dir), "journal")))(t, e.from, ": another directory is served")
+		must(os.Stat(filepath.Join(must(place.At(dir))(t), "journal")))(t, e.from, ": another directory is served")
 		c.Close()
 	}
 }
@@ -671,7 +671,7 @@ func TestDoctor(t *testing.T) {
 	}
 	t.Setenv("XDG_STATE_HOME", "") // clients do not pass it on
 	t.Setenv("HOME", d.home)
-	must(os.Stat(filepath.Join(place.At(d.project), "journal")))(t, "another directory is served")
+	must(os.Stat(filepath.Join(must(place.At(d.project))(t), "journal")))(t, "another directory is served")
 	d.run("init", "codex", "claude-code", "--approve", "--remove")
 	d.run("init", "codex", "claude-code", "--approve")
 	reply, _ = d.run("doctor", "codex", "claude-code")

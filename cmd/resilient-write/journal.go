@@ -285,7 +285,11 @@ func (a *app) runImport(ctx context.Context, r admin.ImportRequest, name string)
 	}
 	defer src.Close()
 	r.R = src
-	if r.DryRun && !a.hasStore() { // a dry run must not create one, so it uses a new temporary store
+	has, err := a.hasStore()
+	if err != nil {
+		return err
+	}
+	if r.DryRun && !has { // a dry run must not create one, so it uses a new temporary store
 		dir, err := os.MkdirTemp("", "resilient-write-")
 		if err != nil {
 			return streamError(a.command, "a temporary workspace could not be created", err)

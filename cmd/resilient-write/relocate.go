@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +74,7 @@ type movedReply struct {
 // moveState gives the workspace's own state a new place, or that of a workspace
 // that no longer exists.
 func (a *app) moveState(ctx context.Context, gone, to string) error {
-	from, err := a.storeAt(cmp.Or(gone, a.set.stateDirectory()))
+	from, err := a.storeAt(gone)
 	if err != nil {
 		return err
 	}
@@ -184,8 +183,15 @@ func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error
 	return place.Opened{}, &misuse{"the workspace has no place of this kind", "name another one with --to"}
 }
 
-// storeAt returns the whole path of a state directory that a person names.
+// storeAt returns the whole path of a state directory that a person names, "" for that of
+// the workspace.
 func (a *app) storeAt(dir string) (string, error) {
+	if dir == "" {
+		var err error
+		if dir, err = a.set.findState(); err != nil {
+			return "", err
+		}
+	}
 	abs, err := filepath.Abs(dir)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
@@ -219,7 +225,7 @@ func (a *app) stateError(err error) error {
 
 // removeState deletes one state directory.
 func (a *app) removeState(dir string, yes bool) error {
-	dir, err := a.storeAt(cmp.Or(dir, a.set.stateDirectory()))
+	dir, err := a.storeAt(dir)
 	if err != nil {
 		return err
 	}
@@ -251,7 +257,11 @@ func (a *app) statusAll() error {
 	if root, err := a.realRoot(); err == nil {
 		w, _ = place.Look(root)
 	}
-	list := append([]place.Store{}, place.All(w)...)
+	list, err := place.All(w)
+	if err != nil {
+		return streamError(a.command, "the state directories cannot be listed", err)
+	}
+	list = append([]place.Store{}, list...)
 	slices.SortFunc(list, func(x, y place.Store) int { return y.Used.Compare(x.Used) })
 	return present(a, map[string][]place.Store{"stores": list}, func(p *printer, _ map[string][]place.Store) {
 		if len(list) == 0 {

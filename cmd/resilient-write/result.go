@@ -373,7 +373,11 @@ func (s *settings) place(flag, name string) error {
 	if gitdir.Uses(filepath.Join(real, filepath.Base(abs)), gitdir.ThisUser(), root) {
 		return &misuse{flag + " is in a place that git reads or runs", "name a file elsewhere"}
 	}
-	for dir, own := real, s.stateDirectory(); ; dir = filepath.Dir(dir) {
+	own, err := s.findState()
+	if err != nil {
+		return err
+	}
+	for dir := real; ; dir = filepath.Dir(dir) {
 		switch {
 		case sameFile(dir, own):
 			return &misuse{flag + " is in the state directory", "name a file elsewhere"}
@@ -383,15 +387,26 @@ func (s *settings) place(flag, name string) error {
 	}
 }
 
-// stateDirectory returns the state directory of the workspace.
+// stateDirectory is findState for callers that have the store open, or can do without.
 func (s *settings) stateDirectory() string {
+	dir, _ := s.findState()
+	return dir
+}
+
+// findState returns the state directory of the workspace. The error is why it is not
+// known whether there is one.
+func (s *settings) findState() (string, error) {
 	switch dir := s.stateDir; {
 	case dir == "":
-		return place.At(s.root)
+		at, err := place.At(s.root)
+		if err != nil {
+			err = streamError("open", "the state directory cannot be found", err)
+		}
+		return at, err
 	case filepath.IsAbs(dir):
-		return dir
+		return dir, nil
 	default:
-		return filepath.Join(s.root, dir)
+		return filepath.Join(s.root, dir), nil
 	}
 }
 

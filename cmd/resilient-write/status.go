@@ -95,13 +95,19 @@ func (a *app) status() *cobra.Command {
 }
 
 func (a *app) runStatus(ctx context.Context) error {
-	out := statusReply{Version: rw.Version, Store: a.hasStore()}
+	has, err := a.hasStore()
+	if err != nil {
+		return err
+	}
+	out := statusReply{Version: rw.Version, Store: has}
 	if dir, err := filepath.Abs(a.set.root); err == nil && !out.Store {
-		if above := hookRoot(filepath.Dir(dir)); above != "" && place.Has(above) {
-			out.Above = above
+		if above := hookRoot(filepath.Dir(dir)); above != "" {
+			if has, _ := place.Has(above); has {
+				out.Above = above
+			}
 		}
 	}
-	err := a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
+	err = a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
 		d, err := s.Describe(rw.WithGate(ctx, rw.GateOfAgents), rw.DescribeRequest{})
 		if err != nil {
 			return err

@@ -88,7 +88,11 @@ func (a *app) trustPolicy() error {
 
 // workspacePolicy reads the policy file in the state directory.
 func (a *app) workspacePolicy() ([]byte, error) {
-	place := filepath.Join(a.set.stateDirectory(), "policy.yaml")
+	dir, err := a.set.findState()
+	if err != nil {
+		return nil, err
+	}
+	place := filepath.Join(dir, "policy.yaml")
 	st, err := os.Lstat(place)
 	if errors.Is(err, fs.ErrNotExist) && a.set.stateDir == "" {
 		place = filepath.Join(a.set.root, ".resilient_write", "policy.yaml")

@@ -23,15 +23,22 @@ func callerFlag(f *pflag.FlagSet, caller *string) {
 	f.StringVar(caller, "caller", "", "who asks, recorded in the journal; default "+operator)
 }
 
-func (a *app) hasStore() bool {
-	_, err := os.Lstat(a.set.stateDirectory())
-	return err == nil
+// hasStore reports whether the workspace has a store. The error is why that is not known.
+func (a *app) hasStore() (bool, error) {
+	dir, err := a.set.findState()
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Lstat(dir)
+	return err == nil, nil
 }
 
 // withOldStore is withStore for a call that maintains an existing store: if
 // there is none, the directory is most likely the wrong one.
 func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error {
-	if !a.hasStore() {
+	if has, err := a.hasStore(); err != nil {
+		return err
+	} else if !has {
 		return rw.NewError(a.command, rw.ErrNotFound, "there is no store in this workspace, and none was created; name another workspace with --root; resilient-write status --all lists those with a store", nil)
 	}
 	return a.withStore(ctx, looks, work)

@@ -538,7 +538,8 @@ var candidates = map[string]func(ctx context.Context, s *rw.Store, before []stri
 func (a *app) completes(name string) cobra.CompletionFunc {
 	find := candidates[name]
 	return func(cmd *cobra.Command, before []string, start string) (list []string, _ cobra.ShellCompDirective) {
-		if find == nil || !a.hasStore() {
+		has, err := a.hasStore()
+		if find == nil || !has || err != nil {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		a.withStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) (err error) { // completion reports no errors

@@ -197,7 +197,7 @@ func TestStopped(t *testing.T) {
 	if o := seen(t, dir, overview.Request{}); len(o.Stopped) != 0 {
 		t.Errorf("%q", o.Stopped)
 	}
-	testbed.NoErr(t, os.WriteFile(filepath.Join(place.At(dir), "policy.yaml"), []byte("version: 1\nnonsense: true\n"), 0o600))
+	testbed.NoErr(t, os.WriteFile(filepath.Join(testbed.Must(place.At(dir))(t), "policy.yaml"), []byte("version: 1\nnonsense: true\n"), 0o600))
 	looker := open(t, dir, &rw.Options{ReadOnly: true, ServeWithBadPolicy: true})
 	o, err := overview.Read(ctx, looker, overview.NewCleaner(looker), overview.Request{Rows: 9, Changes: 9})
 	testbed.Expect(t, err == nil && len(o.Stopped) == 1 && strings.Contains(o.Stopped[0], "policy.yaml is invalid at line 2") && !strings.Contains(o.Stopped[0], dir),
@@ -209,7 +209,7 @@ func TestStopped(t *testing.T) {
 func TestRunningCalls(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	r := overview.Request{Rows: 100, Changes: 10, State: place.At(dir)}
+	r := overview.Request{Rows: 100, Changes: 10, State: testbed.Must(place.At(dir))(t)}
 	for want, call := range map[string]func(context.Context) error{
 		"safe_write [a.txt]": func(ctx context.Context) error {
 			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("1"), Mode: rw.ModeOverwrite})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -47,56 +48,69 @@ func register(path string) {
 // All lists the stores of this user: those in the directory of the user's
 // state, those that were opened elsewhere, and those of the workspace w, which
 // may be nil. What an interrupted move or removal left of one is among them. Nothing is
-// removed because its root is gone.
-func All(w *Workspace) (list []Store) {
+// removed because its root is gone. The error is why some may be missing, or are not
+// described.
+func All(w *Workspace) (list []Store, err error) {
+	if w == nil {
+		w = new(Workspace)
+	}
 	seen := map[string]bool{}
 	add := func(path string) {
 		if path = real(path); path == "" || seen[path] || !IsStore(path) {
 			return
 		}
 		seen[path] = true
-		list = append(list, describe(path))
+		list = append(list, w.describe(path))
 	}
-	if w != nil {
+	if w.Root != "" {
 		for _, p := range w.Found() {
 			add(p.Path)
 		}
 		if p := w.git(); p.base != "" {
-			for _, dir := range inside(filepath.Join(p.base, app)) {
+			for _, dir := range w.inside(filepath.Join(p.base, app)) {
 				add(dir)
 			}
 		}
 	}
 	base := filepath.Join(StateHome(), app)
 	if !filepath.IsAbs(base) {
-		return list
+		return list, w.err
 	}
-	for _, dir := range inside(base) {
+	for _, dir := range w.inside(base) {
 		add(dir)
 	}
-	entries, _ := os.ReadDir(filepath.Join(base, known))
+	entries, err := os.ReadDir(filepath.Join(base, known))
+	w.failed(err)
 	for _, e := range entries {
 		var to pointer
-		if json.Unmarshal([]byte(readSmall(filepath.Join(base, known, e.Name()))), &to) == nil {
+		if json.Unmarshal([]byte(w.small(filepath.Join(base, known, e.Name()))), &to) == nil {
 			add(to.State)
-			for _, dir := range inside(filepath.Dir(to.State)) {
+			for _, dir := range w.inside(filepath.Dir(to.State)) {
 				if strings.HasPrefix(dir, to.State+aside) {
 					add(dir)
 				}
 			}
 		}
 	}
-	return list
+	return list, w.err
 }
 
-func describe(path string) Store {
+func (w *Workspace) describe(path string) Store {
 	s := Store{Path: path}
-	if r, err := ReadRecord(path); err == nil {
+	short := func(err error) { // one store that cannot be read hides no others
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			w.failed(err)
+		}
+	}
+	r, err := ReadRecord(path)
+	short(err)
+	if err == nil {
 		s.Root = r.Root
 		_, err := os.Stat(r.Root)
 		s.Gone = errors.Is(err, fs.ErrNotExist) || fsx.NotDir(err)
 	}
 	filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		short(err)
 		if err != nil || e.IsDir() {
 			return nil
 		}

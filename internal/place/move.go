@@ -405,7 +405,7 @@ func removeSlots(up fsx.Dir, name string, left bool) error {
 		return err
 	}
 	if left {
-		if used, err := has(list.Root); used || err != nil {
+		if used, err := Has(list.Root); used || err != nil {
 			return err
 		}
 	}

@@ -245,14 +245,14 @@ func TestRemovedInPart(t *testing.T) {
 			defer func() { recover() }()
 			t.Error(place.Remove(dir))
 		}()
-		left := place.All(w)
+		left := testbed.Must(place.All(w))(t)
 		testbed.Require(t, len(left) == 1 && len(w.Found()) == 0, "%s: %v, %v", kind, left, w.Found())
 		os.RemoveAll(left[0].Path + "/meta.json")
 		os.RemoveAll(left[0].Path + "/journal")
-		again := place.All(w)
+		again := testbed.Must(place.All(w))(t)
 		testbed.Require(t, len(again) == 1 && place.IsStore(again[0].Path), "%s: %v", kind, again)
-		if err := place.Remove(left[0].Path); err != nil || len(place.All(w)) != 0 {
-			t.Errorf("%s: %v, %v", kind, err, place.All(w))
+		if err := place.Remove(left[0].Path); err != nil || len(testbed.Must(place.All(w))(t)) != 0 {
+			t.Errorf("%s: %v, %v", kind, err, testbed.Must(place.All(w))(t))
 		}
 	}
 }

@@ -149,30 +149,29 @@ func (w *Workspace) failed(err error) {
 }
 
 // At returns the state directory of a workspace; if there is none, the one that it
-// would have in the tree.
-func At(root string) string {
+// would have in the tree. The error is why it is not known whether there is one.
+func At(root string) (string, error) {
 	if abs, err := filepath.Abs(root); err == nil {
 		if dir := real(abs); dir != "" {
 			root = dir
 		}
 	}
-	if w, err := Look(root); err == nil {
-		if found := w.Found(); len(found) > 0 {
-			return found[0].Path
+	w, err := Look(root)
+	if err == nil {
+		found := w.Found()
+		if err = w.err; err == nil && len(found) > 0 {
+			return found[0].Path, nil
 		}
 	}
-	return filepath.Join(root, TreeName)
+	if fsx.Nothing(err) {
+		err = nil
+	}
+	return filepath.Join(root, TreeName), err
 }
 
 // Has reports whether the directory root, absolute and without links, has a store
-// of its own.
-func Has(root string) bool {
-	found, _ := has(root)
-	return found
-}
-
-// has is Has that reports why it is not known.
-func has(root string) (bool, error) {
+// of its own. The error is why it is not known.
+func Has(root string) (bool, error) {
 	w, err := Look(root)
 	if fsx.Nothing(err) {
 		return false, nil
@@ -623,7 +622,7 @@ func (w *Workspace) hasNamesake() bool {
 		if p.Path == "" {
 			continue
 		}
-		for _, dir := range inside(filepath.Join(p.base, app)) {
+		for _, dir := range w.inside(filepath.Join(p.base, app)) {
 			if r, err := ReadRecord(dir); err == nil && r.Root == w.Root && !isAside(dir) {
 				return true
 			}
@@ -633,8 +632,9 @@ func (w *Workspace) hasNamesake() bool {
 }
 
 // inside are the directories in one that may be stores, or what is left of one.
-func inside(dir string) (list []string) {
-	entries, _ := os.ReadDir(dir)
+func (w *Workspace) inside(dir string) (list []string) {
+	entries, err := os.ReadDir(dir)
+	w.failed(err)
 	for _, e := range entries {
 		if e.IsDir() && e.Name() != known {
 			list = append(list, filepath.Join(dir, e.Name()))

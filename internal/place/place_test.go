@@ -303,7 +303,7 @@ func TestAll(t *testing.T) {
 	length := len(testbed.Must(os.ReadDir(filepath.Join(g.state, "resilientwrite", "known")))(t))
 	testbed.Expect(t, length == 2, "%d stores are registered; those of the user's state need not be", length)
 	for range 2 {
-		list := place.All(nil)
+		list := testbed.Must(place.All(nil))(t)
 		for _, s := range list {
 			testbed.Expect(t, roots[s.Path] == s.Root && s.Gone == (s.Root == gone) && !s.Used.IsZero() && s.Bytes != 0, "%+v", s)
 		}
