@@ -111,10 +111,8 @@ func (s *Store) StageChanges(
 	r.Hunks = true
 	return looking(ctx, s, "stage", func() (around.StageResult, error) {
 		list, err := s.listChanges(ctx, r)
-		if err != nil {
-			return (&changes.List{}).Stage(ctx, "")
-		}
-		return list.Stage(ctx, s.engine.RealRoot)
+		out, failed := list.Stage(ctx, s.engine.RealRoot)
+		return out, cmp.Or(err, failed)
 	})
 }
 

@@ -757,6 +757,7 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		expect(t, now == tree && gitIn(t, top, "for-each-ref") == refs, "more than the index changed")
 		again, err := s.StageChanges(background, around.ChangesRequest{Session: "one"})
 		expect(t, err == nil && len(again.Staged) == 0 && len(again.Already) == 5, "%+v %v", again, err)
+		fails(s.StageChanges(background, around.ChangesRequest{Agent: strings.Repeat("a", 1000)}))(t, rw.ErrInvalidArgument)
 		// The patch is the same change for git.
 		ch := must(s.Changes(background, around.ChangesRequest{Session: "one", Hunks: true}))(t)
 		patch, hunks := "", map[string]string{}

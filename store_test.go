@@ -475,6 +475,7 @@ func TestEveryMethodRefuses(t *testing.T) {
 		"Move":            {rw.MoveRequest{Path: "a.txt", To: "b.txt"}},
 		"Renew":           {claim.Fence, time.Minute},
 		"Restore":         {rw.RestoreRequest{Path: "a.txt", Version: 1}},
+		"SafeWriteFrom":   {rw.SafeWriteRequest{Path: "b.txt"}, strings.NewReader("x")},
 		"ScratchDelete":   {rw.ScratchDeleteRequest{Label: "l"}},
 		"SeenCall":        {around.ToolCall{ID: "1"}},
 		"SnapshotDiff":    {around.SnapshotDiffRequest{From: snap.ID}},

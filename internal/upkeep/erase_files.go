@@ -199,6 +199,9 @@ func (e *eraser) holds(f file) (bool, error) {
 		return hit, err
 	}
 	text, err := durable.ReadFile(f.dir, f.name, staged.MaxOp)
+	if engine.IsUnread(err) {
+		return false, err
+	}
 	if err != nil { // larger ones are not of this program
 		return false, nil
 	}
