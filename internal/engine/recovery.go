@@ -620,14 +620,15 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 	return settle()
 }
 
-// finishAll places the files of the finishers, concurrently, flushes what was placed, then
-// empties the slots. out gets what each has found, in their order.
+// finishAll places the files of the finishers, concurrently except for those that write in
+// place, flushes what was placed, then empties the slots. out gets what each has found, in
+// their order.
 func (s *Engine) finishAll(ctx context.Context, all []*finisher, out *Report) error {
 	var places []func() error
 	var inTurn []*finisher // those that write in place: two may write to one file by two names
 	for _, f := range all {
 		defer f.close()
-		if f.writesInPlace() {
+		if slices.ContainsFunc(f.muts, func(m journal.Mutation) bool { return writesInPlace(&m) }) {
 			inTurn = append(inTurn, f)
 		} else {
 			places = append(places, func() error { return f.place(ctx) })

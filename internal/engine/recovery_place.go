@@ -60,15 +60,6 @@ func (f *finisher) close() {
 	}
 }
 
-func (f *finisher) writesInPlace() bool {
-	for i := range f.muts {
-		if writesInPlace(&f.muts[i]) {
-			return true
-		}
-	}
-	return false
-}
-
 // place brings every file of the commit under its name by itself: that the
 // commit happened is decided.
 func (f *finisher) place(ctx context.Context) error {
