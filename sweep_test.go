@@ -2249,3 +2249,57 @@ func (c besideOthers) stopped(t *testing.T, at int, secret string) bool {
 	noErr(t, s.Close(background))
 	return stopped
 }
+
+// TestVersionsOfConcurrentCommits: concurrent commits at full move what they replace into
+// history after their replies. Another process finds each version from the reply on, and
+// once the store is closed all are in history.
+func TestVersionsOfConcurrentCommits(t *testing.T) {
+	t.Parallel()
+	later := 0 // how often there were two at once
+	for try := 0; try < 10 || later == 0 && try < 100; try++ {
+		if versionsOfConcurrentCommits(t) > 0 {
+			later++
+		}
+	}
+	expect(t, later > 0, "everything was in history before the replies")
+}
+
+// versionsOfConcurrentCommits returns how many versions were not in history yet when the
+// last reply came.
+func versionsOfConcurrentCommits(t *testing.T) int {
+	const writers, rounds = 4, 6
+	fs := simfs.New()
+	a := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: fs.NewProcess(), Beside: true, Manual: true}))(t)
+	b := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: fs.NewProcess(), Manual: true}))(t)
+	content := func(w, i int) string { return fmt.Sprintf("%d of %d\n", i, w) }
+	var wg sync.WaitGroup
+	for w := range writers {
+		path := fmt.Sprint("f", w)
+		wg.Go(func() {
+			for i := range rounds {
+				if _, err := a.SafeWrite(background, put(path, content(w, i), rw.ModeOverwrite)); err != nil {
+					t.Error(err)
+					return
+				}
+				h, err := b.History(background, rw.HistoryRequest{Path: path})
+				if err != nil || len(h.Versions) != i+1 {
+					t.Errorf("%s after %d writes: %+v %v", path, i+1, h, err)
+					return
+				}
+				for back, v := range h.Versions {
+					r, err := b.Read(background, rw.ReadRequest{Path: path, Version: v.Version})
+					if err != nil || string(r.Content) != content(w, i-back) {
+						t.Errorf("version %d of %s after %d writes: %q %v", v.Version, path, i+1, r.Content, err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	later := len(must(a.Unfinished())(t))
+	noErr(t, a.Close(background))
+	length(t, must(b.Unfinished())(t), 0, "left in staging")
+	check(t, b, true)
+	noErr(t, b.Close(background))
+	return later
+}

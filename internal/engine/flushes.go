@@ -37,9 +37,9 @@ type request struct {
 	turn chan bool // true: lead a turn; false: done
 }
 
-// gatherTime limits how long a turn waits for further requests: about two flushes of a
+// gatherTime limits how long a turn waits for further requests: about four flushes of a
 // fast disk, in which a commit comes from one flush to the next.
-const gatherTime = time.Millisecond
+const gatherTime = 2 * time.Millisecond
 
 // begin counts a brief commit that will flush, end one that will flush no more.
 func (q *flushes) begin() { q.count(1) }

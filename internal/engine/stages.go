@@ -556,6 +556,19 @@ func (c *Commit) publishOne(m *Mutation) (err error) {
 	})
 }
 
+// settlesLater reports whether the slots are emptied after the reply: at the level journal,
+// where the names are flushed then too, and at full, once they are, beside other commits,
+// which would wait for it at their next flush.
+func (c *Commit) settlesLater(t *settlement) bool {
+	switch {
+	case len(c.Dirs) > 0 || c.sharesOld() || c.sharesFile():
+		return false
+	case c.s.Opts.Sync == SyncFull:
+		return len(t.marks) == 0 && c.s.flushes.many()
+	}
+	return c.s.Opts.Sync == SyncJournal
+}
+
 // settle makes the names durable, then empties the slots. Where the slot is a
 // mark that would repeat the mutation if it came back, its removal is durable
 // before the reply.
@@ -568,7 +581,16 @@ func (c *Commit) settle(ctx context.Context) error {
 			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA, m.left())
 		}
 	}
-	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 && !c.sharesOld() && !c.sharesFile() {
+	later := c.settlesLater(todo)
+	if !later || c.s.Opts.Sync == SyncFull {
+		err := todo.flush(c.s)
+		c.endFlushing()
+		if err != nil {
+			return c.s.Poison(err)
+		}
+		todo.flushed, todo.paths = true, nil
+	}
+	if later {
 		c.judge.Wait() // it may read the files that the settlement closes
 		c.endFlushing()
 		c.keepHeads()
@@ -579,11 +601,6 @@ func (c *Commit) settle(ctx context.Context) error {
 			todo.closers = append(todo.closers, m.Target, m)
 		}
 		return c.s.Settler.add(todo)
-	}
-	err := todo.flush(c.s)
-	c.endFlushing()
-	if err != nil {
-		return c.s.Poison(err)
 	}
 	c.keepHeads()
 	if todo.clean(c.s) {
