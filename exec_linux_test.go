@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -190,13 +191,17 @@ func TestExecTimeIsOverBeforeItsCommand(t *testing.T) {
 	dir, base := execPlace(t)
 	helper := filepath.Join(filepath.Dir(dir), "helper")
 	noErr(t, os.WriteFile(helper, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
+	var wg sync.WaitGroup
 	for _, keep := range []bool{false, true} {
-		out, err := openExec(t, dir, nil).Exec(t.Context(), command.Request{
-			Argv: []string{"true"}, Views: base, Helper: helper, TimeoutSeconds: 1, KeepFailed: keep,
+		s := openExec(t, dir, nil)
+		wg.Go(func() {
+			out, err := s.Exec(t.Context(), command.Request{
+				Argv: []string{"true"}, Views: base, Helper: helper, TimeoutSeconds: 1, KeepFailed: keep,
+			})
+			expect(t, err == nil && out.TimedOut && out.Discarded && out.ExitCode == 137 && out.Seq == 0, "%+v %v", out, err)
 		})
-		noErr(t, err)
-		expect(t, out.TimedOut && out.Discarded && out.ExitCode == 137 && out.Seq == 0, "%+v", out)
 	}
+	wg.Wait()
 }
 
 // TestExecNeedsItsMain: a program whose main does not call ExecMain is not started
