@@ -1877,11 +1877,17 @@ func TestVersionInAnotherProcess(t *testing.T) {
 						return must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Process: fs.NewProcess(), Manual: true}))(t)
 					}
 					a, b := open("0001"), open("0002")
-					noErr(t, errors.Join(makeA(a), call(a)))
-					stale := put("a.txt", "mine", rw.ModeOverwrite)
-					stale.Expect = rw.Exactly(digest(hash(longText)))
-					_, err := b.SafeWrite(background, stale)
-					expect(t, errors.Is(err, rw.ErrHashMismatch) && (verb == "delete" || rw.AsError("", err).Context["diff"] != nil), "%v %v", err, rw.AsError("", err).Context)
+					noErr(t, makeA(a))
+					for _, text := range []string{longText, otherText, otherText + "third\n"} {
+						noErr(t, do(put("b.txt", text, rw.ModeOverwrite))(a))
+					}
+					noErr(t, call(a))
+					for _, path := range []string{"a.txt", "b.txt"} { // the second was replaced twice
+						stale := put(path, "mine", rw.ModeOverwrite)
+						stale.Expect = rw.Exactly(digest(hash(longText)))
+						_, err := b.SafeWrite(background, stale)
+						expect(t, errors.Is(err, rw.ErrHashMismatch) && (verb == "delete" && path == "a.txt" || rw.AsError("", err).Context["diff"] != nil), "%s: %v %v", path, err, rw.AsError("", err).Context)
+					}
 					noErr(t, back(b))
 					equal(t, fs.Tree()["a.txt"], longText)
 					noErr(t, errors.Join(a.Close(background), b.Close(background)))

@@ -38,6 +38,7 @@ type Engine struct {
 	History   *blob.Store
 	lingering lingering
 	adopted   adopted
+	waiting   waiting
 	copies    copies
 	Settler   *settler
 	Heads     *heads

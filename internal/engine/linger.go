@@ -116,9 +116,9 @@ func (s *Engine) lookAgain(wanted func(lingerer) bool) {
 	}
 }
 
-// OpenVersion opens a version in history, also one that has waited in a slot. by are
-// mutations that have replaced it: the process of such a commit puts the version into
-// history after its reply. A nil one is none.
+// OpenVersion opens a version in history, also one that has waited in a slot: commits put
+// versions into history after their replies. by are mutations that have replaced it; those
+// of commits that are not known to be settled need not be given. A nil one is none.
 func (s *Engine) OpenVersion(sha string, by ...*journal.Mutation) (fsx.File, error) {
 	if s.History == nil { // of a store that is only read
 		return nil, fs.ErrNotExist
@@ -127,6 +127,9 @@ func (s *Engine) OpenVersion(sha string, by ...*journal.Mutation) (fsx.File, err
 	for i := 0; i < len(by) && IsAbsent(err); i++ {
 		f, err = s.openReplaced(by[i], sha)
 	}
+	if IsAbsent(err) {
+		f, err = s.openWaiting(sha)
+	}
 	if IsAbsent(err) { // it may have gone there meanwhile
 		s.LookAgain(-1)
 		s.lingering.looking.Lock() // when others that check some have ended
@@ -134,6 +137,50 @@ func (s *Engine) OpenVersion(sha string, by ...*journal.Mutation) (fsx.File, err
 		s.lingering.looking.Unlock()
 	}
 	return f, err
+}
+
+// openWaiting opens a version in the slot of a commit that is not known to be settled.
+func (s *Engine) openWaiting(sha string) (fsx.File, error) {
+	if s.Log == nil {
+		return nil, fs.ErrNotExist
+	}
+	s.Log.CatchUp() // what cannot be read leaves the rows that are known
+	recs, err := s.waiting.rows(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range recs {
+		for i := range rec.Muts {
+			if f, err := s.openReplaced(&rec.Muts[i], sha); !IsAbsent(err) {
+				return f, err
+			}
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+// waiting are the rows of the commits that are not known to be settled. They are read once.
+type waiting struct {
+	mu   sync.Mutex
+	recs map[uint64]*journal.Record
+}
+
+func (w *waiting) rows(s *Engine) (recs []*journal.Record, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seqs := s.Rows.unsettled("")
+	found, err := s.Log.FindAll(slices.DeleteFunc(slices.Clone(seqs), func(seq uint64) bool { return w.recs[seq] != nil }))
+	if err != nil {
+		return nil, err
+	}
+	for _, seq := range seqs {
+		if rec := cmp.Or(w.recs[seq], found[seq]); rec != nil {
+			found[seq] = rec
+			recs = append(recs, rec)
+		}
+	}
+	w.recs = found
+	return recs, nil
 }
 
 // openReplaced opens the file that a mutation has replaced in its slot, if it is there and

@@ -172,7 +172,7 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 		return nil
 	}
 	var todo []uint64 // the newest first
-	for _, seq := range s.Rows.unsettled() {
+	for _, seq := range s.Rows.unsettled(s.Writer) {
 		writer, ok := s.Rows.doubtful(seq)
 		if !ok {
 			continue
@@ -379,7 +379,7 @@ func (s *Engine) countPending() error {
 	if s.Log == nil {
 		return nil
 	}
-	for _, seq := range s.Rows.unsettled() {
+	for _, seq := range s.Rows.unsettled(s.Writer) {
 		rec, err := s.Log.Find(seq)
 		if errors.Is(err, journal.ErrNotFound) {
 			continue

@@ -240,14 +240,14 @@ func (r *RowIndex) Get(key index.Key) (index.Entry, error) {
 	return e, err
 }
 
-// unsettled returns the commits of other writers that are not known to be
+// unsettled returns the commits of all writers but one that are not known to be
 // settled, the newest first.
-func (r *RowIndex) unsettled() []uint64 {
+func (r *RowIndex) unsettled(but string) []uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []uint64
 	for seq, writer := range r.open {
-		if writer != r.own {
+		if writer != but {
 			list = append(list, seq)
 		}
 	}

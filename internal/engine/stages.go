@@ -222,7 +222,7 @@ func (c *Commit) leftInFile() (*journal.Record, error) {
 			shared[m.shared.ino] = true
 		}
 	}
-	recs, err := c.s.unsettledRows(c.s.Rows.unsettled())
+	recs, err := c.s.unsettledRows(c.s.Rows.unsettled(c.s.Writer))
 	if err != nil {
 		return nil, err
 	}
