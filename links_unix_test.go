@@ -927,6 +927,34 @@ func TestFewDescriptorsManyWriters(t *testing.T) {
 	}
 }
 
+// TestFewDescriptorsManyTransactions: transactions of several files in a process that may
+// have 512 descriptors do not use them up while their files wait to be settled.
+func TestFewDescriptorsManyTransactions(t *testing.T) {
+	t.Parallel()
+	if !limited(t, 512) {
+		return
+	}
+	for _, level := range allLevels {
+		s := open(t, workspace(t), &rw.Options{Sync: level})
+		var wg sync.WaitGroup
+		for w := range 8 {
+			wg.Go(func() {
+				for i := range 8 {
+					var r rw.TxRequest
+					for k := range 12 {
+						r.Ops = append(r.Ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("d%d/f%d", w, k), Content: fmt.Appendln(nil, "text", w, i, k), Mode: rw.ModeOverwrite})
+					}
+					_, err := s.Tx(background, r)
+					expect(t, err == nil, "%s, writer %d, transaction %d: %v", level, w, i, err)
+				}
+			})
+		}
+		wg.Wait()
+		check(t, s, true)
+		noErr(t, s.Close(background))
+	}
+}
+
 // TestFewDescriptorsManyFiles: a process that may have 256 descriptors undoes a
 // group of 1,200 files in 60 directories, in one commit that it can undo too:
 // files that were changed, deleted with their directories, and made.

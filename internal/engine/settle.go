@@ -295,14 +295,15 @@ func closeAll[T io.Closer](list []T) {
 	}
 }
 
-// settler settles commits after their callers were answered, at the level
-// journal. Its goroutine runs only while there is something to do, and Close
+// settler settles commits after their callers were answered, at the level journal, and
+// at full beside other commits. Its goroutine runs only while there is something to do, and Close
 // waits for it.
 type settler struct {
 	s     *Engine
 	mu    sync.Mutex
 	cond  sync.Cond
 	queue []*settlement
+	files int            // of those, and of the batch that is being settled
 	paths map[string]int // commits of each path that are not flushed
 	added uint64         // settlements that were handed over
 	over  uint64         // those that are done with
@@ -312,10 +313,10 @@ type settler struct {
 }
 
 const (
-	// maxBehind is how many commits may wait to be settled before writers wait
-	// for them. Each holds up to three descriptors.
+	// maxBehind is how many files may be settled together, while as many wait, before
+	// writers wait for them. A commit holds up to three descriptors for each.
 	maxBehind = 32
-	// batchBehind is how many commits wait for a flush that they share, but no
+	// batchBehind is how many files wait for a flush that they share, but no
 	// longer than behindDelay.
 	batchBehind = 16
 	behindDelay = 250 * time.Millisecond
@@ -332,7 +333,7 @@ func (b *settler) add(t *settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	most := max(1, min(maxBehind, b.s.descriptors()/32))
-	for len(b.queue) >= most && b.err == nil {
+	for b.files > 0 && b.files+len(t.of.Muts) > 2*most && b.err == nil {
 		b.start()
 		b.cond.Wait()
 	}
@@ -341,13 +342,14 @@ func (b *settler) add(t *settlement) error {
 		return b.err
 	}
 	b.queue = append(b.queue, t)
+	b.files += len(t.of.Muts)
 	b.added++
 	for _, p := range t.paths {
 		b.paths[p]++
 	}
 	switch {
 	case b.s.TestHooks.Manual:
-	case len(b.queue) >= min(batchBehind, most):
+	case b.files >= min(batchBehind, most):
 		b.start()
 	case !b.soon:
 		b.soon = true
@@ -377,7 +379,6 @@ func (b *settler) run() {
 		batch := b.queue
 		b.queue = nil
 		todo := slices.DeleteFunc(slices.Clone(batch), func(t *settlement) bool { return t.flushed })
-		b.cond.Broadcast() // there is room
 		b.mu.Unlock()
 		err := b.settle(todo, batch)
 		b.mu.Lock()
@@ -385,6 +386,9 @@ func (b *settler) run() {
 			b.err = b.s.Poison(err)
 		}
 		b.over += uint64(len(batch))
+		for _, t := range batch {
+			b.files -= len(t.of.Muts)
+		}
 		b.forget(batch, true)
 	}
 	b.busy = false

@@ -564,7 +564,7 @@ func (c *Commit) settlesLater(t *settlement) bool {
 	case len(c.Dirs) > 0 || c.sharesOld() || c.sharesFile():
 		return false
 	case c.s.Opts.Sync == SyncFull:
-		return len(t.marks) == 0 && c.s.flushes.many()
+		return c.flushing && len(t.marks) == 0 && c.s.flushes.many()
 	}
 	return c.s.Opts.Sync == SyncJournal
 }
