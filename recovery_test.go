@@ -1013,6 +1013,24 @@ func TestLateSaves(t *testing.T) {
 	}
 }
 
+// TestVersionThatIsOpen: another program has a file open for writing that a call replaces.
+// The version that it was then is in history, whatever that program writes after the reply.
+func TestVersionThatIsOpen(t *testing.T) {
+	for _, level := range allLevels {
+		fs := simfs.New()
+		fs.WriteFile("a.txt", []byte(longText), 0o644)
+		s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Manual: true}))(t)
+		f := must(fs.Foreign().Open("a.txt", fsx.Read|fsx.Write, 0))(t)
+		noErr(t, do(put("a.txt", otherText, rw.ModeOverwrite))(s))
+		f.WriteAt([]byte(humansText), 7)
+		f.Close()
+		noErr(t, s.Close(background))
+		for _, text := range []string{longText, longText[:7] + humansText + longText[7+len(humansText):]} {
+			expect(t, haveText(contents(fs, false), text), "%s: %.40q is lost", level, text)
+		}
+	}
+}
+
 // losses are the ways in which a running store loses its directories, with the reason
 // that the error must give.
 var losses = []struct {

@@ -111,11 +111,11 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 	t.slots = append(t.slots, x)
 }
 
-// sharesOld reports whether a file that left the workspace has other names, through
-// which it may change at any time: it is copied before the reply.
+// sharesOld reports whether a file that left the workspace has other names, or is open in
+// another program, through which it may change at any time: it is copied before the reply.
 func (c *Commit) sharesOld() bool {
 	return slices.ContainsFunc(c.Muts, func(m *Mutation) bool {
-		return m.ch != nil && m.keepsOld() && m.Prev.Stat.Nlink > 1
+		return m.ch != nil && m.keepsOld() && (m.Prev.Stat.Nlink > 1 || m.ch.Foreign || m.Prev.File != nil && m.Prev.File.InUse())
 	})
 }
 
