@@ -489,6 +489,12 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	fileIs(t, dir, "a.txt", "text\n")
+	var long []string // which take too much space, in JSON
+	for i := range 256 {
+		long = append(long, strings.Repeat(strings.Repeat("<", 200)+"/", 15)+strconv.Itoa(i))
+	}
+	fails(s.Claim(mine, long, time.Minute))(t, rw.ErrInvalidArgument)
+	isErr(t, overwriteIn(other, s, "a.txt"), rw.ErrPathClaimed)
 	// Free are other paths, the session itself, and an operator.
 	for name, call := range map[string]func() error{
 		"another path": func() error { return overwriteIn(other, s, "e.txt") },

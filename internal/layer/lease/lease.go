@@ -211,6 +211,9 @@ func (l *Layer) edit(ctx context.Context, edit func(claims []around.Claim, next 
 	if data, err = json.Marshal(k); err != nil {
 		return err
 	}
+	if len(data) > maxFile {
+		return fault.New(fault.InvalidArgument).With("argument", "paths").Hintf("the paths of all claims take more than %d bytes; claim directories, or release some", maxFile)
+	}
 	if err := l.WritePart(dir, file, data); err != nil {
 		e := l.ErrorOf(err)
 		e.Effect = fault.EffectUnknown // it may be written, and not flushed
