@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
@@ -453,11 +454,17 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	mustEqual(t, len(kept), 1)
 	testbed.Holds(t, kept[0], `{"handoffs": [{`)
 
+	noErr(t, errors.Join(os.Remove(notes), os.Symlink(filepath.Join(dir, "elsewhere"), notes)))
+	_, err := s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "me"})
+	envelopeOf(t, dir, err, rw.ErrBadStateDir)
+	repairIt(t, s, admin.RepairRequest{})
+	takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
+
 	archives := takeOver(t, s, handoff.ReadRequest{}).Archives
 	victim := filepath.Join(dir, filepath.FromSlash(archives[1]))
 	data, _ := os.ReadFile(victim)
 	os.WriteFile(victim, append(data, "more"...), 0o600)
-	_, err := s.HandoffRead(background, handoff.ReadRequest{Path: archives[1]})
+	_, err = s.HandoffRead(background, handoff.ReadRequest{Path: archives[1]})
 	e := envelopeOf(t, dir, err, rw.ErrHashDriftOnRead)
 	name, _ := e.Context["quarantined"].(string)
 	testbed.Holds(t, statePath(dir, filepath.FromSlash(name)), string(data)+"more", name, " holds")

@@ -754,10 +754,17 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 	for _, at := range []struct {
 		path, code string
 		directory  bool // is what belongs there
+		replaced   bool // unless it is a directory
 		lost       bool // the old content is lost: deep checks continue to report that
 	}{
 		{path: "chunks/loose", code: "unknown_file", directory: true},
 		{path: "cursors", code: "unknown_file", directory: true},
+		{path: "claims", code: "unknown_file", directory: true},
+		{path: "claims/claims.json", code: "unknown_file", replaced: true},
+		{path: "observe", code: "unknown_file", directory: true},
+		{path: "observe/index", code: "unknown_file", replaced: true},
+		{path: "observe/calls.json", code: "unknown_file", replaced: true},
+		{path: "tx", code: "unknown_file", directory: true},
 		{path: "tmp-unused", directory: true}, // foreign: not checked
 		{path: "chunks/up/part-001.txt", code: "unknown_file", lost: true},
 		{path: "scratch/" + sha + ".bin", code: "scratch_damaged"},
@@ -767,7 +774,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 		{path: "checkpoints/other.json", code: "checkpoint_damaged"},
 	} {
 		for _, plant := range misplacings {
-			if at.directory == (plant.name == "a directory") && at.directory || !at.directory && plant.name == "a file" {
+			if at.directory == (plant.name == "a directory") && at.directory || !at.directory && plant.name == "a file" || at.replaced && plant.name != "a directory" {
 				continue
 			}
 			t.Run(strings.ReplaceAll(at.path, "/", " ")+" is "+plant.name, func(t *testing.T) {
@@ -776,6 +783,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 				damageable(t, dir)
 				os.Remove(statePath(dir, at.path))
 				os.RemoveAll(statePath(dir, at.path))
+				os.MkdirAll(filepath.Dir(statePath(dir, at.path)), 0o700)
 				plant.plant(t, statePath(dir, at.path))
 				os.WriteFile(statePath(dir, "chunks", "manifest garbage"), nil, 0o600) // after it in every order
 				s := open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
@@ -789,7 +797,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 				if at.code != "" {
 					keptFiles, _ := filepath.Glob(statePath(dir, "quarantine", "*"))
 					if !slices.ContainsFunc(keptFiles, func(p string) bool {
-						return !isPlainFile(p) || strings.Contains(p, "loose") || strings.Contains(p, "cursors")
+						return !isPlainFile(p) || at.directory && strings.Contains(p, filepath.Base(at.path))
 					}) {
 						t.Errorf("not in quarantine: %v", keptFiles)
 					}
@@ -817,6 +825,9 @@ func takesNewThings(t *testing.T, s *rw.Store) {
 	expect(t, err == nil && string(got.Data) == "2", "%s %v", got.Data, err)
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "loose", Content: []byte("piece")}))(t)
 	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: "reader", Limit: 1}))(t)
+	must(s.Claim(inSession("one"), []string{"claimed"}, time.Minute))(t)
+	must(s.BeginCall(background, around.ToolCall{ID: "call", Host: "claude"}))(t)
+	must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 }
 
 // TestScratchPutReplacesAnIndexThatIsNoFile without a repair: the index is a cache, and

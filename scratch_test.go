@@ -299,13 +299,14 @@ func TestScratchObjectThatIsNoFile(t *testing.T) {
 	os.Remove(filepath.Join(dir, b.ScratchPath))
 	os.Symlink("/etc/passwd", filepath.Join(dir, b.ScratchPath))
 	s.SetNow(time.Now().Add(2 * time.Hour)) // a has expired, and cannot be removed
-	for _, sha := range []string{a.SHA256.String(), b.SHA256.String()} {
-		if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(sha)}); err == nil {
-			t.Error("it was read")
-		} else {
-			conformsEnvelope(t, rw.AsError("", err))
-		}
+	for sha, want := range map[rw.Digest]rw.Detail{a.SHA256: rw.ErrNotFound, b.SHA256: rw.ErrHashDriftOnRead} {
+		_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: sha})
+		isErr(t, err, want)
+		conformsEnvelope(t, rw.AsError("", err))
 	}
+	_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "b"})
+	isErr(t, err, rw.ErrBadStateDir)
+	expect(t, strings.Contains(rw.AsError("", err).Hint, "--repair"), "%+v", err)
 	listed(t, s)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("c"), Label: "c"})
 	gotBack(t, s, hash("c"), "c")

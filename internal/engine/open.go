@@ -146,7 +146,11 @@ func (s *Engine) OpenPart(name string) (fsx.Dir, error) {
 	if s.Opts.ReadOnly {
 		return s.StatePart(name)
 	}
-	return durable.Mkdir(s.Disk.State, name, 0o700)
+	dir, err := durable.Mkdir(s.Disk.State, name, 0o700)
+	if fsx.NotDir(err) {
+		return nil, misplaced(name)
+	}
+	return dir, err
 }
 
 // openLock opens the file that holds the journal's lock and shared header.

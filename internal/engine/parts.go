@@ -23,9 +23,15 @@ func (s *Engine) StatePart(path string) (fsx.Dir, error) {
 	case IsAbsent(err):
 		return nil, nil
 	case fsx.NotDir(err):
-		return nil, fault.New(fault.BadStateDir).With("part", path)
+		return nil, misplaced(path)
 	}
 	return dir, err
+}
+
+// misplaced returns the error of an entry that is not what belongs in its place.
+func misplaced(path string) *fault.Fault {
+	return fault.New(fault.BadStateDir).With("part", path).
+		Hintf("%s in the state directory is a link, or has another type than what belongs there; ask the user to run resilient-write check --repair, which moves it to quarantine", path)
 }
 
 // inPart calls fn with a directory of the state directory. The error is
@@ -59,6 +65,9 @@ func (s *Engine) WritePart(part, name string, data []byte) error {
 		return err
 	}
 	defer dir.Close()
+	if st, err := dir.Lstat(name); err == nil && st.Kind == fsx.Directory {
+		return misplaced(part + "/" + name)
+	}
 	return durable.WriteFile(dir, name, data, 0o600)
 }
 

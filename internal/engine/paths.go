@@ -1,9 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"strings"
 
-	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
@@ -67,12 +67,15 @@ func (s *Engine) LocateEntry(path string) (*relpath.Target, error) {
 // journal begins with the default name of that directory, wherever it is.
 func (s *Engine) LocateObject(object string) (*relpath.Target, error) {
 	t, err := relpath.Tree{Root: s.Disk.State}.Resolve(object)
+	if err == nil && t.Linked {
+		t.Close()
+		err = relpath.ErrEscapes
+	}
+	if errors.Is(err, relpath.ErrEscapes) || errors.Is(err, relpath.ErrLoop) || fsx.NotDir(err) {
+		err = misplaced(object)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if t.Linked {
-		t.Close()
-		return nil, fault.New(fault.BadStateDir).Hintf("a directory in the state directory is a symbolic link")
 	}
 	t.Path = StateDirName + "/" + t.Path
 	return t, nil

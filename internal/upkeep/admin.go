@@ -23,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -92,6 +93,7 @@ const (
 type Part struct {
 	name   string
 	isFile bool
+	files  []string // in the directory, that are replaced and so must be no directories
 	check  func(*checker) error
 	expire func(*compaction, context.Context) error
 }
@@ -110,6 +112,9 @@ var parts = []Part{
 	{name: "index", check: (*checker).snapshots},
 	{name: "cursors", check: (*checker).cursors},
 	{name: handoff.Dir, check: (*checker).handoffs},
+	{name: "claims", files: []string{"claims.json"}},
+	{name: "hub", files: []string{"ship.json"}},
+	{name: observe.Dir, files: []string{"index", "calls.json"}},
 }
 
 // note writes a note about the journal or the state directory, and makes it durable at

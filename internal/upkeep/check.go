@@ -400,7 +400,15 @@ const (
 // parts checks everything but the journal.
 func (c *checker) parts() error {
 	for _, part := range parts {
-		if part.check == nil || !part.isFile && c.misplaced(part.name) {
+		if !part.isFile && c.misplaced(part.name) {
+			continue
+		}
+		for _, name := range part.files {
+			if st, err := c.Engine.LstatPart(part.name, name); err == nil && st.Kind == fsx.Directory {
+				c.problem(problemForeign, part.name+"/"+name, 0, "this should be a file of the state directory, and is a directory")
+			}
+		}
+		if part.check == nil {
 			continue
 		}
 		if err := part.check(c); err != nil {

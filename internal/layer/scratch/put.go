@@ -351,7 +351,7 @@ func (s *Layer) Get(sha string) (Entry, []byte, error) {
 	if engine.IsAbsent(err) {
 		return entry, nil, notFound()
 	}
-	if err == nil && engine.HashOf(content) != sha {
+	if engine.IsOdd(err) || err == nil && engine.HashOf(content) != sha {
 		err = fault.New(fault.HashDriftOnRead).With("sha256", sha).Hintf("the stored bytes were changed on disk; store the original bytes again to repair the object, or delete it")
 	}
 	return entry, content, err
