@@ -120,7 +120,7 @@ func Parse(host, name string, data []byte) (Event, error) {
 		return Event{}, errors.New("unknown host; use one of " + Hosts)
 	}
 	var r raw
-	if err := json.Unmarshal(bytes.TrimSpace(data), &r); err != nil {
+	if err := decode(bytes.TrimSpace(data), &r); err != nil {
 		return Event{}, errors.New("the event is not a JSON object")
 	}
 	e := Event{
@@ -149,6 +149,17 @@ func Parse(host, name string, data []byte) (Event, error) {
 	return e, nil
 }
 
+// decode reads an object. A field of another type counts as absent: the others still
+// say what the tool is about to do.
+func decode(data []byte, object any) error {
+	err := json.Unmarshal(data, object)
+	var odd *json.UnmarshalTypeError
+	if errors.As(err, &odd) && odd.Field != "" {
+		return nil
+	}
+	return err
+}
+
 // arguments reads the arguments of the tool.
 func (e *Event) arguments(args json.RawMessage) {
 	var text string
@@ -156,7 +167,7 @@ func (e *Event) arguments(args json.RawMessage) {
 		args = json.RawMessage(text)
 	}
 	var in input
-	if json.Unmarshal(args, &in) != nil {
+	if decode(args, &in) != nil {
 		return
 	}
 	e.Command = cmp.Or(in.Command, strings.Join(in.Commands, "\n"))

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,4 +77,17 @@ func TestJoin(t *testing.T) {
 		"%+v %+v %+v", before, after, other)
 	own, err := Parse("claude", "", []byte(`{"tool_name":"mcp__plugin_rw_resilientwrite__rw_safe_write","tool_input":{}}`))
 	testbed.Expect(t, err == nil && own.Own, "%+v %v", own, err)
+}
+
+// TestFieldsOfOtherTypes hide no write.
+func TestFieldsOfOtherTypes(t *testing.T) {
+	for _, text := range []string{
+		`{"hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"path":5,"input":{},"command":["a"],"file_path":"a","content":"x"}}`,
+		`{"session_id":5,"workspaceRoots":"/","tool_call":"x","hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"a","content":"x"}}`,
+	} {
+		e, err := Parse("claude", "", []byte(text))
+		testbed.Expect(t, err == nil && e.Kind == Before && slices.Equal(e.Writes, []Write{{"a", "x"}}), "%s: %+v %v", text, e, err)
+	}
+	_, err := Parse("claude", "", []byte(`[]`))
+	testbed.Expect(t, err != nil, "a list is an event")
 }
