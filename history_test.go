@@ -1413,6 +1413,24 @@ func TestHistoryStaysWithinItsCaps(t *testing.T) {
 	check(t, s, true)
 }
 
+// TestCapsAfterTheReply: the limits of history are applied to what comes there after the
+// reply to the last call, too.
+func TestCapsAfterTheReply(t *testing.T) {
+	t.Parallel()
+	dir := withHistoryPolicy(t, "{max_bytes: 64KiB}")
+	s := open(t, dir, &rw.Options{Sync: rw.SyncJournal})
+	for i := range 12 {
+		write(t, s, "a.txt", strings.Repeat(fmt.Sprintf("line of version %d\n", 10+i), 2000), rw.ModeOverwrite)
+	}
+	time.Sleep(100 * time.Millisecond)
+	for end := time.Now().Add(20 * time.Second); kept(t, dir) != 1; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d versions are kept", kept(t, dir))
+		}
+	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
+}
+
 // kept counts the versions in history.
 func kept(t *testing.T, dir string) (n int) {
 	t.Helper()

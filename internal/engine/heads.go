@@ -287,7 +287,7 @@ func (h *heads) turn() (more bool) {
 	h.s.checkLingering()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.sweep {
+	if h.sweep || !h.ended && h.s.pruneDue() { // with what came into history after the last commit
 		h.sweep = false // here: every commit has set it again while the copies were made
 		h.mu.Unlock()
 		h.s.pruneNow()

@@ -46,12 +46,17 @@ func (s *Engine) pruneAfter(seq uint64) {
 		s.pruneAll.Store(true)
 	}
 	switch {
-	case s.keptBytes.Load() <= bytes && !s.pruneAll.Load():
+	case !s.pruneDue():
 	case s.TestHooks.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
 		s.pruneNow()
 	default:
 		s.Heads.sweepSoon()
 	}
+}
+
+// pruneDue reports whether a bound may be exceeded.
+func (s *Engine) pruneDue() bool {
+	return s.keptBytes.Load() > s.Host.HistoryCaps().Bytes/8 || s.pruneAll.Load()
 }
 
 // countsForPruning reports whether keeping the version before revision rev of a
