@@ -850,6 +850,20 @@ func TestScratchPutReplacesAnIndexThatIsNoFile(t *testing.T) {
 	}
 }
 
+// TestCheckOfDeletedObjects: nothing is wrong with an object that was deleted if another
+// entry is in the place of its directory.
+func TestCheckOfDeletedObjects(t *testing.T) {
+	s, dir := quick(t, nil)
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "one"})
+	must(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "one"}))(t)
+	noErr(t, os.RemoveAll(statePath(dir, "scratch")))
+	noErr(t, os.Symlink(t.TempDir(), statePath(dir, "scratch")))
+	got := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
+	for _, p := range got.Problems {
+		expect(t, !strings.HasSuffix(p.Path, ".bin"), "%+v", p)
+	}
+}
+
 // TestCheckWithoutQuarantine: an entry in the place of quarantine/ itself is reported
 // by Check, and left by Repair with a reason.
 func TestCheckWithoutQuarantine(t *testing.T) {

@@ -74,7 +74,7 @@ func (s *Engine) NoFile(err error) bool {
 		return false
 	}
 	switch s.ErrorOf(err).Code {
-	case fault.IsADirectory, fault.NotADirectory, fault.EscapesWorkspace, fault.SymlinkLoop:
+	case fault.IsADirectory, fault.NotADirectory, fault.EscapesWorkspace, fault.SymlinkLoop, fault.BadStateDir:
 		return true
 	}
 	return false
