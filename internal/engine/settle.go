@@ -289,6 +289,11 @@ func (s *Engine) countGrown(rev uint64, size int64) {
 // take memory that was not used before, which costs several times as much.
 const forgetFrom = 16 << 10
 
+// largeVersion is the size in bytes from which an earlier version goes into history before
+// the reply also beside other commits: the memory that it gives back is worth more than
+// the time.
+const largeVersion = 128 << 10
+
 func closeAll[T io.Closer](list []T) {
 	for _, c := range list {
 		c.Close()

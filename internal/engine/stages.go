@@ -567,7 +567,8 @@ func (c *Commit) settlesLater(t *settlement) bool {
 	case len(c.Dirs) > 0 || c.sharesOld() || c.sharesFile():
 		return false
 	case c.s.Opts.Sync == SyncFull:
-		return c.flushing && len(t.marks) == 0 && c.s.flushes.many()
+		large := func(m *Mutation) bool { return m.Prev.Stat.Size >= largeVersion }
+		return c.flushing && len(t.marks) == 0 && c.s.flushes.many() && !slices.ContainsFunc(c.Muts, large)
 	}
 	return c.s.Opts.Sync == SyncJournal
 }
