@@ -563,14 +563,16 @@ func (c *Commit) publishOne(m *Mutation) (err error) {
 // where the names are flushed then too, and at full, once they are, beside other commits,
 // which would wait for it at their next flush.
 func (c *Commit) settlesLater(t *settlement) bool {
-	switch {
-	case len(c.Dirs) > 0 || c.sharesOld() || c.sharesFile():
+	large := func(m *Mutation) bool { return m.Prev.Stat.Size >= largeVersion }
+	switch c.s.Opts.Sync {
+	case SyncOff:
 		return false
-	case c.s.Opts.Sync == SyncFull:
-		large := func(m *Mutation) bool { return m.Prev.Stat.Size >= largeVersion }
-		return c.flushing && len(t.marks) == 0 && c.s.flushes.many() && !slices.ContainsFunc(c.Muts, large)
+	case SyncFull:
+		if !c.flushing || len(t.marks) > 0 || !c.s.flushes.many() || slices.ContainsFunc(c.Muts, large) {
+			return false
+		}
 	}
-	return c.s.Opts.Sync == SyncJournal
+	return len(c.Dirs) == 0 && !c.sharesFile() && !c.sharesOld()
 }
 
 // settle makes the names durable, then empties the slots. Where the slot is a
