@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -585,6 +586,7 @@ func crashTrialOf(seed uint64, n int, operations map[string]int) crashTrial {
 // disk returns a disk with content that was written long ago, and the tool on it.
 func (c crashTrial) disk(arm string) (*simfs.FS, crashArm, error) {
 	disk := simfs.New()
+	disk.Ordered = c.seed%2 == 1
 	disk.WriteFile("beside.txt", []byte("not touched\n"), 0o644)
 	if c.old != "" {
 		disk.WriteFile(c.path, []byte(c.old), 0o644)
@@ -864,6 +866,7 @@ func TestSettledSweep(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			fs := simfs.New()
+			fs.Ordered = level == rw.SyncJournal
 			s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Manual: true}))(t)
 			looks, settled := 0, 0
 			look := func() {
@@ -1494,4 +1497,68 @@ func TestStoreOfTwoHosts(t *testing.T) {
 	first.Kill()
 	s = must(open(nil))(t)
 	noErr(t, s.Close(background))
+}
+
+// TestSlotsWithRoom: after a power cut, a slot has again the room that it was made with. The
+// next Open cuts it and publishes it, also in a copy of the store, and removes the slots that
+// were not used. What another program has written beyond the content is kept as a version.
+func TestSlotsWithRoom(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(fs *simfs.FS, slot string) *simfs.FS{
+		"power cut":      func(fs *simfs.FS, _ string) *simfs.FS { return fs },
+		"copied":         func(fs *simfs.FS, _ string) *simfs.FS { return fs.Copied() },
+		"copied, killed": func(fs *simfs.FS, _ string) *simfs.FS { return fs.Copied() },
+		"written to": func(fs *simfs.FS, slot string) *simfs.FS {
+			data, _ := fs.ReadFile(slot)
+			fs.WriteFile(slot, append(data[:publish.Room-1], '!'), 0o644)
+			return fs
+		},
+	} {
+		fs := simfs.New()
+		fs.Ordered = true
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Manual: true}))(t)
+		write(t, s, "b.txt", "b", rw.ModeCreate)
+		write(t, s, "a.txt", longText, rw.ModeCreate)
+		nothingStaged(t, s)
+		dead := false // once the row is durable, before the file is published
+		fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+			if dead = dead || op.Kind == "exchange"; dead {
+				f.Err = syscall.EIO
+			}
+			return f
+		})
+		s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite))
+		loss := simfs.All // the unused slots are empty then
+		if name == "copied, killed" {
+			loss = simfs.None // the used slot is cut then
+		}
+		fs = fs.Crash(1, loss)
+		full, unused := "", 0
+		for path, content := range fs.Tree() {
+			if strings.HasPrefix(path, rw.StateDirName+"/staging/") && len(content) == publish.Room {
+				if strings.HasPrefix(content, otherText) {
+					full = path
+				} else {
+					unused++
+				}
+			}
+		}
+		require(t, (full != "") == (loss == simfs.All) && (unused > 0) == (loss == simfs.None), "%s: slots %q, %d", name, full, unused)
+		fs = change(fs, full)
+		s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Manual: true}))(t)
+		got, _ := fs.ReadFile("a.txt")
+		if name == "written to" {
+			length(t, s.Recovery().Conflicts, 1, name)
+			expect(t, string(got) == longText && haveText(slices.Collect(maps.Values(fs.Tree())), "\x00!"), "%s: %.40q", name, got)
+		} else {
+			length(t, s.Recovery().Finished, 1, name)
+			expect(t, string(got) == otherText, "%s: %.40q", name, got)
+		}
+		for path, content := range fs.Tree() {
+			expect(t, !strings.HasPrefix(path, rw.StateDirName+"/history/") || strings.Trim(content, "\x00") != "", "%s: %s holds nothing", name, path)
+		}
+		nothingStaged(t, s)
+		check(t, s, true)
+		s.Close(background)
+	}
 }

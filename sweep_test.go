@@ -169,6 +169,9 @@ var scenarios = []scenario{
 	{name: "create_deep", run: do(put("x/y/z.txt", "deep", rw.ModeCreate)), old: map[string]string{}, new: map[string]string{"x/y/z.txt": "deep"}},
 	{name: "overwrite", before: do(put("a.txt", longText, rw.ModeCreate)), run: do(put("a.txt", otherText, rw.ModeOverwrite)),
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
+	{name: "create_ordered", disk: ordered, run: do(put("a.txt", longText, rw.ModeCreate)), old: map[string]string{}, new: map[string]string{"a.txt": longText}},
+	{name: "overwrite_ordered", disk: ordered, before: do(put("a.txt", longText, rw.ModeCreate)), run: do(put("a.txt", otherText, rw.ModeOverwrite)),
+		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
 	{name: "overwrite_ahead", sim: rw.Sim{AheadFrom: 1}, before: do(put("a.txt", longText, rw.ModeCreate)), run: do(put("a.txt", otherText, rw.ModeOverwrite)),
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
 	{name: "overwrite_strangers_file", disk: func(f *simfs.FS) { f.WriteFile("a.txt", []byte(longText), 0o640) },
@@ -209,6 +212,8 @@ var scenarios = []scenario{
 	{name: "move_directory", before: do(put("d/a.txt", longText, rw.ModeCreate), put("d/e/b.txt", otherText, rw.ModeCreate)), run: move("d", "f", false),
 		old: map[string]string{"d/a.txt": longText, "d/e/b.txt": otherText}, new: map[string]string{"f/a.txt": longText, "f/e/b.txt": otherText}},
 }
+
+func ordered(f *simfs.FS) { f.Ordered = true }
 
 func init() {
 	scenarios = append(scenarios, scenario{
@@ -763,6 +768,7 @@ func TestAppendRecoverySweep(t *testing.T) {
 				t.Parallel()
 				for n := phase(stride(1)); ; n += stride(1) {
 					fs := simfs.New()
+					fs.Ordered = n%2 == 1
 					opts := &rw.Options{Sync: level}
 					s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001", Manual: true}))(t)
 					noErr(t, write(base)(s))
@@ -817,6 +823,7 @@ func TestNextWriterSweep(t *testing.T) {
 func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	t.Helper()
 	fs := simfs.New()
+	fs.Ordered = n%2 == 1
 	if x.disk != nil {
 		x.disk(fs)
 	}
@@ -1055,6 +1062,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	t.Helper()
 	x.guarded = x.guarded && slices.Contains([]string{"exchanges", "rewrites", "appends"}, how)
 	fs := simfs.New()
+	fs.Ordered = n%2 == 1
 	opts, sim := &rw.Options{Sync: level}, rw.Sim{Nonce: "0001"}
 	if x.inside {
 		sim.AppendFrom = 1
@@ -1415,6 +1423,7 @@ func failFlush(fs *simfs.FS, n int) *simfs.Op {
 func (x attack) poisoned(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, a, b *rw.Store, failed *simfs.Op, err error) {
 	t.Helper()
 	fs = simfs.New()
+	fs.Ordered = n%2 == 1
 	if x.disk != nil {
 		x.disk(fs)
 	}

@@ -58,7 +58,7 @@ func (m *Mutation) holdsBytes() bool {
 func (c *Commit) flushStaged() error {
 	dirs := c.slotDirs()
 	for _, d := range dirs {
-		d.slots.Ahead()
+		d.each((*publish.Slots).Ahead)
 	}
 	if c.s.Opts.Sync == SyncOff {
 		return nil
@@ -94,6 +94,8 @@ func (c *Commit) flushStaged() error {
 		switch {
 		case m.Slot != nil && m.Link():
 			linked[m.Slot.in] = true
+		case m.holdsBytes() && m.Slot.roomy && !m.metadata:
+			flushes = append(flushes, m.Slot.File.Datasync)
 		case m.holdsBytes() && !m.isLent() && m.stageSt.Size > longFlush && c.s.flushes.many():
 			flushes = append(flushes, m.Slot.File.Sync)
 		case m.holdsBytes() && !m.isLent():
@@ -119,10 +121,26 @@ func (c *Commit) flushStaged() error {
 	if err := c.s.Together(append([]func() error{each}, flushes...)...); err != nil {
 		return err
 	}
+	for _, m := range c.Muts {
+		if err := m.cut(); err != nil {
+			return err
+		}
+	}
 	if err := c.settleEarlier(paths); err != nil {
 		return err
 	}
 	return c.flushWays()
+}
+
+// cut cuts the staged file to its size.
+func (m *Mutation) cut() (err error) {
+	if !m.holdsBytes() || !m.Slot.roomy || m.Final.Size() == publish.Room {
+		return nil
+	}
+	if err = m.Slot.File.Truncate(m.Final.Size()); err == nil {
+		m.stageSt, err = m.Slot.File.Stat()
+	}
+	return err
 }
 
 // brief reports whether the commit is expected at its next flush soon.

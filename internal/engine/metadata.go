@@ -20,6 +20,7 @@ func (m *Mutation) applyMetadata() error {
 		if err := m.newMetadata(); err != nil || m.Perm == nil {
 			return err
 		}
+		m.metadata = true
 		return fsx.SetMode(m.Slot.File, *m.Perm)
 	}
 	st, err := m.Slot.File.Stat()
@@ -48,6 +49,7 @@ func (m *Mutation) applyMetadata() error {
 		m.stageSt = st
 		return nil
 	}
+	m.metadata = true
 	return m.Slot.File.Chmod(was.Mode)
 }
 
@@ -82,13 +84,15 @@ func (m *Mutation) newMetadata() error {
 	if err != nil {
 		return err
 	}
-	if dir.Mode&setGID != 0 && m.Slot.File.Chown(-1, dir.GID) != nil {
+	m.metadata = dir.Mode&setGID != 0
+	if m.metadata && m.Slot.File.Chown(-1, dir.GID) != nil {
 		m.Warn(call.WarnMetadataNotKept)
 	}
 	acl, err := m.Target.Parent.Xattr(defaultACL)
 	if err != nil || len(acl) == 0 {
 		return nil
 	}
+	m.metadata = true
 	if m.Slot.File.SetXattr(accessACL, maskACL(acl, 0o666)) != nil {
 		m.Warn(call.WarnMetadataNotKept)
 	}

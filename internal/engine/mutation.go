@@ -94,6 +94,7 @@ type Mutation struct {
 	Spooled   bool     // the slot holds the content already
 	Slot      *slotted
 	stageSt   fsx.Stat        // of the staged file
+	metadata  bool            // of it was changed
 	home      inode           // the directory of the target
 	shared    inode           // the target, if it is written in place and has other names
 	ch        *publish.Change // once it is being published

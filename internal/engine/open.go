@@ -262,7 +262,7 @@ func (s *Engine) startWriter(ctx context.Context) error {
 			return err
 		}
 	}
-	s.slotDirs.home.slots = s.newSlots(s.Disk.Staging)
+	s.makeSlots(&s.slotDirs.home)
 	calls, releaseLiveness, err := lock.Register(s.Disk.locks, s.Writer)
 	if s.releaseLiveness = releaseLiveness; s.StatePlace != "" { // in a simulation no time passes
 		s.calls = calls

@@ -285,7 +285,7 @@ func (s *Engine) sweepSlots(found foundSlots, alive *aliveness, out *Report) err
 			continue
 		}
 		slot := found.in.slot(name)
-		slot.Copied, slot.Is = w == witnessCopied, isEmpty
+		slot.Copied, slot.Is = w == witnessCopied, func(st fsx.Stat) (bool, error) { return publish.IsUnused(slot.Dir, name, st) }
 		if err := s.sweepSlot(slot, temp || ino == 0, out); err != nil {
 			return err
 		}
@@ -326,7 +326,14 @@ func (s *Engine) HeldSlots() (held, dead []string, err error) {
 				continue
 			}
 			st, err := d.dir.Lstat(name)
-			if err != nil || st.Size == 0 && st.Ino == ino {
+			if err != nil {
+				continue
+			}
+			unused, err := publish.IsUnused(d.dir, name, st)
+			if err != nil && !IsAbsent(err) {
+				return err
+			}
+			if err != nil || unused && st.Ino == ino {
 				continue
 			}
 			live, err := alive.of(writer)
@@ -335,7 +342,7 @@ func (s *Engine) HeldSlots() (held, dead []string, err error) {
 				return err
 			case !live:
 				dead = append(dead, d.label(name))
-			case ino == 0 && st.Size == 0:
+			case ino == 0 && unused:
 				continue
 			}
 			held = append(held, d.label(name))

@@ -494,6 +494,13 @@ func (b *settler) flushIn(dir fsx.Dir, home inode, paths []string) error {
 	return nil
 }
 
+// waits reports whether a commit of the path is not flushed yet.
+func (b *settler) waits(path string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.paths[path] > 0
+}
+
 // drainFor waits until every commit of the paths is flushed.
 func (b *settler) drainFor(paths []string) error {
 	return b.wait(func() bool {

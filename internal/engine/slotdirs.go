@@ -29,7 +29,8 @@ type slotDir struct {
 	dir   fsx.Dir  // nil: there is none, or one that is not ours
 	at    fsx.Stat // of dir
 	slots *publish.Slots
-	ready atomic.Bool // slots may be made in it
+	roomy *publish.Slots // with room; nil: the file system does not suit them
+	ready atomic.Bool    // slots may be made in it
 
 	witness atomic.Pointer[string] // its name, once it was found
 }
@@ -92,8 +93,8 @@ func (x *slotDirs) is(st fsx.Stat) bool {
 func (x *slotDirs) close(lost bool) {
 	x.wait()
 	for _, d := range append(slices.Clone(x.opened()), &x.home) {
-		if d.slots != nil && !lost {
-			d.slots.Close()
+		if !lost {
+			d.each((*publish.Slots).Close)
 		}
 	}
 }
@@ -104,9 +105,7 @@ func (x *slotDirs) wait() {
 	list := slices.Concat(x.opened(), x.old, []*slotDir{&x.home})
 	x.mu.Unlock()
 	for _, d := range list {
-		if d.slots != nil {
-			d.slots.Wait()
-		}
+		d.each((*publish.Slots).Wait)
 	}
 }
 
@@ -122,9 +121,25 @@ func (x *slotDirs) closeDirs() {
 	x.old = nil
 }
 
-func (s *Engine) newSlots(dir fsx.Dir) *publish.Slots {
-	return &publish.Slots{Dir: dir, Writer: s.Writer, Made: &s.slotDirs.made, Set: s.TestHooks.Slots, InTurn: s.TestHooks.InTurn,
-		Sync: func(d fsx.Dir) error { return s.syncDirs(d) }}
+// makeSlots makes the sets of slots of a directory.
+func (s *Engine) makeSlots(d *slotDir) {
+	make := func(room bool) *publish.Slots {
+		return &publish.Slots{Dir: d.dir, Writer: s.Writer, Room: room, Made: &s.slotDirs.made, Set: s.TestHooks.Slots, InTurn: s.TestHooks.InTurn,
+			Sync: func(d fsx.Dir) error { return s.syncDirs(d) }}
+	}
+	d.slots = make(false)
+	if vol, err := d.dir.Volume(); err == nil && vol.Ordered && s.Opts.Sync != SyncOff {
+		d.roomy = make(true)
+	}
+}
+
+// each calls fn for the sets of slots of the directory.
+func (d *slotDir) each(fn func(*publish.Slots)) {
+	for _, set := range []*publish.Slots{d.slots, d.roomy} {
+		if set != nil {
+			fn(set)
+		}
+	}
 }
 
 // SlotDir is the directory of the slot, a path in the workspace; "" is staging/.
@@ -338,7 +353,7 @@ func (s *Engine) openSlotDir(dir fsx.Dir, name, path string) (*slotDir, error) {
 	}
 	d := &slotDir{path: path, dir: sub, at: st}
 	if !s.Opts.ReadOnly {
-		d.slots = s.newSlots(sub)
+		s.makeSlots(d)
 	}
 	x.replace(was, d)
 	return d, nil

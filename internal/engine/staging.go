@@ -42,17 +42,25 @@ func (m *Mutation) warnInPlace() {
 // slotted is a mutation's slot with its file, open for reading and writing.
 type slotted struct {
 	publish.Slot
-	in   *slotDir
-	File fsx.File
+	in    *slotDir
+	File  fsx.File
+	roomy bool // made with room
 }
 
-// takeSlot takes a slot of a directory.
-func (c *Commit) takeSlot(in *slotDir) (*slotted, error) {
+// takeSlot takes a slot of a directory, one with room if it can.
+func (c *Commit) takeSlot(in *slotDir, roomy bool) (*slotted, error) {
 	var slot publish.Slot
-	err := c.grant.Try(func() (err error) {
-		slot, err = in.slots.Take(max(len(c.Muts), c.Expects) - 1)
-		return err
-	})
+	err := errNoRoom
+	if roomy = roomy && in.roomy != nil; roomy {
+		slot, err = in.roomy.Take(0)
+	}
+	if err != nil {
+		roomy = false
+		err = c.grant.Try(func() (err error) {
+			slot, err = in.slots.Take(max(len(c.Muts), c.Expects) - 1)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +69,7 @@ func (c *Commit) takeSlot(in *slotDir) (*slotted, error) {
 		slot.Remove()
 		return nil, err
 	}
-	x := &slotted{Slot: slot, in: in, File: f}
+	x := &slotted{Slot: slot, in: in, File: f, roomy: roomy}
 	return x, c.lendSlot(x)
 }
 
@@ -80,6 +88,18 @@ func (c *Commit) lendSlot(x *slotted) error {
 		return openSame(inode{st.Dev, st.Ino}, fsx.Read|fsx.Write, publish.Name{Dir: x.Dir, Name: x.Name})
 	})
 	return nil
+}
+
+var errNoRoom = errors.New("no slot with room")
+
+// suitsRoom reports whether the mutation takes a slot with room: its flush is then one of
+// the device alone. Beside other commits it would be one more, not part of the one that serves
+// them all. Where an earlier commit of the path is to be flushed first, the file system commits
+// its journal anyway.
+func (m *Mutation) suitsRoom(c *Commit) bool {
+	return len(c.Muts) == 1 && c.Expects <= 1 && !m.Private && m.Source == nil && m.Final.Size() <= publish.Room &&
+		(m.Primitive == publish.Create || m.Primitive == publish.Replace) &&
+		!c.s.flushes.many() && !c.s.Settler.waits(m.Target.Path) && !c.s.Opts.VerifyReadBack && !c.judge.Verifies()
 }
 
 // takeLink makes a slot that holds a symbolic link.
@@ -195,7 +215,7 @@ func (m *Mutation) checkStaged(deep bool) error {
 			return err
 		}
 	}
-	if st.Size != m.Final.Size() || sha != m.stageSHA {
+	if st.Size != m.Final.Size() && !(m.Slot.roomy && st.Size == publish.Room) || sha != m.stageSHA {
 		return fault.New(fault.ReadBackMismatch)
 	}
 	return nil
@@ -275,7 +295,7 @@ func (m *Mutation) takeSlot(ctx context.Context, c *Commit, in *slotDir) error {
 		if target != "" {
 			x, err = c.takeLink(in, target)
 		} else {
-			x, err = c.takeSlot(in)
+			x, err = c.takeSlot(in, m.suitsRoom(c))
 		}
 		if !IsAbsent(err) || in.path == "" || again {
 			break
@@ -342,7 +362,7 @@ func (c *Commit) Spool(ctx context.Context, r io.Reader) (spooled, error) {
 // earlySlot takes a slot before the commit is decided. Close waits until the commit
 // has given it back.
 func (c *Commit) earlySlot(ctx context.Context) (*slotted, error) {
-	slot, err := c.takeSlot(c.s.usualSlotDir(ctx))
+	slot, err := c.takeSlot(c.s.usualSlotDir(ctx), false)
 	if err == nil && !c.counted {
 		c.counted = true
 		c.s.Flights.Add(1)

@@ -90,5 +90,3 @@ func (s *Engine) renewWitness() {
 		}
 	}
 }
-
-func isEmpty(st fsx.Stat) (bool, error) { return st.Size == 0, nil }

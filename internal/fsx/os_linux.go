@@ -143,19 +143,20 @@ var remote = map[string]bool{
 	"nfs": true, "smb": true, "cifs": true, "smb2": true, "9p": true, "fuse": true, "afs": true, "ceph": true, "lustre": true,
 }
 
-// lacksJournal reports whether the kernel lists no mode of the journal among the options of
-// an ext4 file system. It lists all options there, unlike in mountinfo.
-func (d *dir) lacksJournal() bool {
+// hasJournal reports whether the kernel lists a mode of the journal among the options of
+// an ext4 file system, and whether it lists any. It lists all options there, unlike in
+// mountinfo.
+func (d *dir) hasJournal() (has, known bool) {
 	st, err := d.Stat()
 	if err != nil {
-		return false
+		return false, false
 	}
 	device, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)))
 	if err != nil {
-		return false
+		return false, false
 	}
 	options, err := os.ReadFile("/proc/fs/ext4/" + path.Base(device) + "/options")
-	return err == nil && !bytes.Contains(options, []byte("data="))
+	return bytes.Contains(options, []byte("data=")), err == nil
 }
 
 // births are those whose time of birth is kept to the nanosecond. overlayfs shows that of
@@ -164,8 +165,13 @@ var births = map[string]bool{"ext4": true, "xfs": true, "btrfs": true, "f2fs": t
 
 func volumeOf(st *unix.Statfs_t, d *dir) Volume {
 	name := volumes[int64(uint32(st.Type))]
+	has, known := false, false
+	if name == "ext4" {
+		has, known = d.hasJournal()
+	}
 	return Volume{
 		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name], Births: births[name],
-		NoJournal: name == "vfat" || name == "exfat" || name == "ext4" && d.lacksJournal(),
+		NoJournal: name == "vfat" || name == "exfat" || known && !has,
+		Ordered:   has || name == "xfs",
 	}
 }

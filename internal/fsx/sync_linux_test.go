@@ -172,7 +172,7 @@ func TestJournalIsSeen(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.make, " "), func(t *testing.T) {
 			vol := volumeMadeBy(t, c.make)
-			if vol.NoJournal != c.lacks || !vol.Births {
+			if vol.NoJournal != c.lacks || vol.Ordered == c.lacks || !vol.Births {
 				t.Errorf("%+v", vol)
 			}
 		})
@@ -184,7 +184,7 @@ func TestVolumeOf(t *testing.T) {
 	for magic, want := range map[uint32]Volume{
 		unix.MSDOS_SUPER_MAGIC:     {Type: "vfat", NoJournal: true},
 		unix.EXFAT_SUPER_MAGIC:     {Type: "exfat", NoJournal: true},
-		unix.XFS_SUPER_MAGIC:       {Type: "xfs", Births: true},
+		unix.XFS_SUPER_MAGIC:       {Type: "xfs", Births: true, Ordered: true},
 		unix.OVERLAYFS_SUPER_MAGIC: {Type: "overlay"},
 		unix.FUSE_SUPER_MAGIC:      {Type: "fuse", Remote: true},
 		unix.CIFS_SUPER_MAGIC:      {Type: "cifs", Remote: true},

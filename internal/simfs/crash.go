@@ -25,17 +25,22 @@ func (f *FS) Crash(seed uint64, loss Loss) *FS {
 	defer f.mu.Unlock()
 	c := &crash{
 		loss: loss, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)),
-		names: map[*inode]map[string]*inode{}, copies: map[*inode]*inode{},
+		names: map[*inode]map[string]*inode{}, copies: map[*inode]*inode{}, cuts: map[*inode]int{},
 	}
 	for _, s := range f.pending {
 		keep := c.keep() && !s.failed
+		for _, k := range s.cuts {
+			if keep && k.n.cut == k {
+				c.cuts[k.n] = k.size
+			}
+		}
 		for _, a := range s.sets {
 			if keep {
 				set(c.entries(a.dir), a)
 			}
 		}
 	}
-	out := &FS{NoExchange: f.NoExchange, NoReplace: f.NoReplace, NoLink: f.NoLink, NoSymlink: f.NoSymlink, NoSyncEach: f.NoSyncEach, Clones: f.Clones, Umask: f.Umask,
+	out := &FS{NoExchange: f.NoExchange, NoReplace: f.NoReplace, NoLink: f.NoLink, NoSymlink: f.NoSymlink, NoSyncEach: f.NoSyncEach, Ordered: f.Ordered, Clones: f.Clones, Umask: f.Umask,
 		nextIno: f.nextIno, clock: f.clock + 1, stopAt: -1, nextDev: f.nextDev, cap: f.cap}
 	out.root = c.copy(f.root)
 	out.start()
@@ -48,6 +53,7 @@ type crash struct {
 	rng    *rand.Rand
 	names  map[*inode]map[string]*inode
 	copies map[*inode]*inode
+	cuts   map[*inode]int // sizes that kept names brought with them
 }
 
 func (c *crash) keep() bool {
@@ -98,19 +104,26 @@ func (c *crash) copy(n *inode) *inode {
 }
 
 func (c *crash) content(n *inode) []byte {
-	if c.loss == All || len(n.dirty) == 0 && len(n.data) == len(n.disk) {
-		return n.disk
+	disk := n.disk
+	cut, ordered := c.cuts[n]
+	if ordered {
+		disk = disk[:min(cut, len(disk))]
+	}
+	if c.loss == All || len(n.dirty) == 0 && len(n.data) == len(disk) {
+		return disk
 	}
 	if c.loss == None && len(n.lost) == 0 {
 		n.fixed = true
 		return n.data
 	}
-	size := len(n.disk)
+	size := len(disk)
 	if len(n.data) != size && c.keep() {
-		size = c.size(n)
+		if size = len(n.data); !ordered {
+			size = c.size(n)
+		}
 	}
 	out := make([]byte, size)
-	copy(out, n.disk)
+	copy(out, disk)
 	for _, s := range slices.Sorted(maps.Keys(n.dirty)) {
 		if n.lost[s] || !c.keep() {
 			continue

@@ -368,7 +368,7 @@ func (d *dir) Writable() error {
 
 func (d *dir) Volume() (v fsx.Volume, err error) {
 	err = d.self(Op{Kind: "statfs"}, func(Op) error {
-		v = fsx.Volume{Type: "simfs", Free: 1 << 40, Births: true}
+		v = fsx.Volume{Type: "simfs", Free: 1 << 40, Births: true, Ordered: d.f.Ordered}
 		if d.f.cap > 0 {
 			v.Free, v.Size = max(0, d.f.cap-d.f.used()), d.f.cap
 		}

@@ -210,6 +210,7 @@ func (x *file) Datasync() error {
 
 // persist makes data and size durable, except the sectors that a failed sync lost.
 func (n *inode) persist() {
+	n.cut = nil
 	if len(n.lost) == 0 {
 		clear(n.dirty)
 		n.disk, n.fixed, n.past = n.data, true, past{}
@@ -232,11 +233,27 @@ func (n *inode) persist() {
 func (x *file) Truncate(size int64) error {
 	return x.self(Op{Kind: "truncate", Len: size}, func(op Op) error {
 		old := int64(len(x.n.data))
+		if x.f.Ordered && size < old {
+			x.n.cut = &cut{x.n, int(size)}
+		}
 		x.n.touch(min(old, size), max(old, size))
 		x.n.resize(size)
 		x.n.mtime, x.n.ctime = x.f.clock, x.f.clock
 		return nil
 	})
+}
+
+// cut is a file cut to a size that is not durable yet.
+type cut struct {
+	n    *inode
+	size int
+}
+
+// persist makes the cut durable, unless a sync or a later cut has superseded it.
+func (k *cut) persist() {
+	if k.n.cut == k {
+		k.n.disk, k.n.cut = k.n.disk[:min(k.size, len(k.n.disk))], nil
+	}
 }
 
 func (x *file) Xattrs() (map[string][]byte, error) {

@@ -61,6 +61,8 @@ type FS struct {
 	NoExchange, NoReplace, NoLink, NoSymlink, NoSyncEach bool
 	// NoLeases makes it unknown whether a file is open for writing.
 	NoLeases bool
+	// Ordered keeps a file cut to its size where a later name of it is kept (fsx.Volume).
+	Ordered bool
 	// Clones makes Clone work.
 	Clones bool
 	// NoChmod makes chmod succeed without effect, and new files and directories
@@ -103,6 +105,7 @@ type inode struct {
 	dirty        map[int64]bool // sectors that differ from the disk
 	lost         map[int64]bool // sectors whose sync failed
 	past         past           // their contents since the last sync
+	cut          *cut           // the last one, on an ordered disk; nil: durable
 	meta, dmeta  meta
 	names, dskns map[string]*inode // of a directory: visible and durable
 	nlink        int
@@ -126,6 +129,7 @@ func (m meta) clone() meta {
 // step is one atomic change of names that is not durable.
 type step struct {
 	sets   []assign
+	cuts   []*cut // of files that it names
 	failed bool
 }
 
@@ -500,7 +504,13 @@ func (f *FS) change(sets ...assign) {
 		set(a.dir.names, a)
 		a.dir.mtime, a.dir.ctime = f.clock, f.clock
 	}
-	f.pending = append(f.pending, &step{sets: sets})
+	s := &step{sets: sets}
+	for _, a := range sets {
+		if a.to != nil && a.to.cut != nil {
+			s.cuts = append(s.cuts, a.to.cut)
+		}
+	}
+	f.pending = append(f.pending, s)
 }
 
 // called returns what a directory calls the entry that name finds, and name where there
@@ -525,6 +535,9 @@ func (f *FS) persist(of func(*inode) bool) {
 		if !s.touches(of) || s.failed {
 			left = append(left, s)
 			continue
+		}
+		for _, k := range s.cuts {
+			k.persist()
 		}
 		for _, a := range s.sets {
 			set(a.dir.dskns, a)

@@ -1,6 +1,8 @@
 package publish
 
 import (
+	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,11 +100,60 @@ func ParseSlot(name string) (writer string, ino uint64, ok bool) {
 	return parts[0], ino, err == nil
 }
 
-// Slots are the slots of one writer: empty files whose names are durable. They
+// Room is the size in bytes of a slot with room: a file of zeros whose blocks are allocated
+// and written, so that a flush of new content needs no commit of the file system's journal.
+// It is cut to the size of its content before its row is written. On a file system that
+// keeps such a cut before a later rename (fsx.Volume.Ordered), a power cut brings back the
+// size Room only as long as the slot has not been published.
+const Room = 16 << 10
+
+// IsUnused reports whether a file that was made as a slot holds nothing yet.
+func IsUnused(dir fsx.Dir, name string, st fsx.Stat) (bool, error) {
+	if st.Size == 0 || st.Size > Room {
+		return st.Size == 0, nil
+	}
+	f, err := fsx.OpenEntry(dir, name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return isZero(f, 0)
+}
+
+// isZero reports whether f holds nothing but zeros between from and Room.
+func isZero(f io.ReaderAt, from int64) (bool, error) {
+	tail := make([]byte, Room-from)
+	if _, err := f.ReadAt(tail, from); err != nil && err != io.EOF {
+		return false, err
+	}
+	return !slices.ContainsFunc(tail, func(b byte) bool { return b != 0 }), nil
+}
+
+// Cut cuts the slot, which holds the file made for it, to the size of its content where a
+// power cut has brought back its room.
+func (s Slot) Cut(size int64) error {
+	st, err := s.Dir.Lstat(s.Name)
+	if err != nil || st.Kind != fsx.Regular || st.Size != Room || size >= Room {
+		return err
+	}
+	f, err := s.Dir.Open(s.Name, fsx.Read|fsx.Write, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	unused, err := isZero(f, size)
+	if err != nil || !unused { // another program has written there
+		return err
+	}
+	return f.Truncate(size)
+}
+
+// Slots are the slots of one writer: files without content whose names are durable. They
 // are made in sets, each twice as large as the one before, up to 64.
 type Slots struct {
 	Dir    fsx.Dir
 	Writer string
+	Room   bool                // each is made with Room
 	Made   *atomic.Uint64      // how many this writer has made, in all directories: a name is never used again
 	Sync   func(fsx.Dir) error // makes the names durable
 	Set    int                 // size of every set; 0: 4, 8 … 64
@@ -193,7 +244,7 @@ func (s *Slots) fill(n int) error {
 func (s *Slots) makeSet(from uint64, n int) ([]string, error) {
 	var made []string
 	for i := range n {
-		name, err := MakeSlot(s.Dir, s.Writer+slotSep+strconv.FormatUint(from+uint64(i), 36), "")
+		name, err := makeSlot(s.Dir, s.Writer+slotSep+strconv.FormatUint(from+uint64(i), 36), "", s.Room)
 		if err != nil && len(made) == 0 {
 			return nil, err
 		}
@@ -220,7 +271,11 @@ func (s *Slots) Link(target string) (Slot, error) {
 // MakeSlot makes the entry stem-inode in dir and returns its name: an empty file,
 // or a symbolic link where it has a target.
 func MakeSlot(dir fsx.Dir, stem, target string) (string, error) {
-	st, err := makeEntry(dir, stem+Unnamed, target)
+	return makeSlot(dir, stem, target, false)
+}
+
+func makeSlot(dir fsx.Dir, stem, target string, room bool) (string, error) {
+	st, err := makeEntry(dir, stem+Unnamed, target, room)
 	if err != nil && st.Ino == 0 {
 		return "", err
 	}
@@ -236,7 +291,7 @@ func MakeSlot(dir fsx.Dir, stem, target string) (string, error) {
 	return name, nil
 }
 
-func makeEntry(dir fsx.Dir, name, target string) (st fsx.Stat, err error) {
+func makeEntry(dir fsx.Dir, name, target string, room bool) (st fsx.Stat, err error) {
 	if target != "" {
 		if err := dir.Symlink(target, name); err != nil {
 			return st, err
@@ -249,7 +304,11 @@ func makeEntry(dir fsx.Dir, name, target string) (st fsx.Stat, err error) {
 		return st, err
 	}
 	defer f.Close()
-	return f.Stat()
+	if st, err = f.Stat(); err == nil && room {
+		_, err = f.Write(make([]byte, Room))
+		f.WriteOut()
+	}
+	return st, err
 }
 
 // Close removes the slots that were not used.
