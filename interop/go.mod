@@ -3,6 +3,7 @@ module github.com/resilientwrite/resilientwrite/interop
 go 1.25.5
 
 require (
+	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/mark3labs/mcp-go v1.2.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/resilientwrite/resilientwrite v0.0.0
