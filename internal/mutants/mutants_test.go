@@ -215,8 +215,20 @@ var mutants = []mutant{
 	{
 		Point: 23, Fault: "unused slots of a copied store become versions",
 		File: "internal/engine/recovery.go",
-		Old:  "slot.Copied, slot.Is = w == witnessCopied, isEmpty", New: "_ = w",
+		Old:  "slot.Copied, slot.Is = w == witnessCopied, func", New: "_, slot.Is = w, func",
 		Run: "TestUpheavalSweep",
+	},
+	{
+		Point: 23, Fault: "recovery does not cut a slot with room",
+		File: "internal/engine/recovery_place.go",
+		Old:  "p.ch.Slot.Cut(p.m.Bytes); err != nil", New: "error(nil); err != nil",
+		Run: "TestNextWriterSweep",
+	},
+	{
+		Point: 23, Fault: "a slot with room is not flushed before the row",
+		File: "internal/engine/flush.go",
+		Old:  "case m.holdsBytes() && m.Slot.roomy && !m.metadata:\n", New: "case m.holdsBytes() && m.Slot.roomy && !m.metadata:\n\t\t\tcontinue\n",
+		Run: "TestCrashSweep$",
 	},
 	{
 		Point: 23, Fault: "recovery makes directories that the commit did not make",
