@@ -1562,3 +1562,153 @@ func TestSlotsWithRoom(t *testing.T) {
 		s.Close(background)
 	}
 }
+
+// diesAt lets the process of a disk die at its nth operation, or before the first of a kind if
+// n is negative. Other operations of the kind fail with an error, if there is one.
+func diesAt(fs *simfs.FS, n int, kind string, fails error) (dead *bool) {
+	dead = new(bool)
+	i := 0
+	fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+		*dead = *dead || i == n || n < 0 && op.Kind == kind
+		switch i++; {
+		case *dead:
+			f.Err = syscall.EIO
+		case op.Kind == kind:
+			f.Err = fails
+		}
+		return f
+	})
+	return dead
+}
+
+// orderedStore is a store on an ordered disk that has a file a.txt of another program.
+func orderedStore(t *testing.T, content string, mode uint32, opts *rw.Options) (*simfs.FS, *rw.Store) {
+	fs := simfs.New()
+	fs.Ordered = true
+	fs.WriteFile("a.txt", []byte(content), mode)
+	return fs, must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001", Manual: true, Slots: 16}))(t)
+}
+
+// TestRoomWrittenInPlaceSweep: a file that cannot be replaced is written in place from a slot
+// with room, and the power is cut at each operation. The next Open completes it.
+func TestRoomWrittenInPlaceSweep(t *testing.T) {
+	t.Parallel()
+	for n := phase(stride(4)); ; n += stride(4) {
+		fs, s := orderedStore(t, longText, 0o644, &rw.Options{InPlaceOnBusy: true})
+		dead := diesAt(fs, n, "exchange", syscall.EBUSY)
+		s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite))
+		for seed := range uint64(4) {
+			after := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some, simfs.Older, simfs.None}[seed])
+			s := must(rw.OpenSim(after, nil, rw.Sim{Nonce: "0002", Manual: true}))(t)
+			got, _ := after.ReadFile("a.txt")
+			require(t, (string(got) == longText || string(got) == otherText) && len(s.Recovery().Conflicts) == 0,
+				"died at %d: %d bytes, %.20q, %v", n, len(got), got, s.Recovery().Conflicts)
+			s.Close(background)
+		}
+		if !*dead {
+			return
+		}
+	}
+}
+
+// TestRoomOfAReadOnlyFile: recovery may not be allowed to write to a read-only file, so its slot
+// has no room after a power cut.
+func TestRoomOfAReadOnlyFile(t *testing.T) {
+	fs, s := orderedStore(t, longText, 0o444, nil)
+	diesAt(fs, -1, "exchange", nil)
+	s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite, Force: true})
+	found := 0
+	for path, content := range fs.Crash(1, simfs.All).Tree() {
+		if strings.HasPrefix(content, otherText) {
+			found++
+			expect(t, content == otherText, "%s has %d bytes", path, len(content))
+		}
+	}
+	expect(t, found > 0, "nothing was staged")
+}
+
+// TestVersionOfRoomInACopySweep: in a copy of the store, the file that was replaced is not taken
+// for the staged one, although it has the size of a slot with room and begins with its content.
+func TestVersionOfRoomInACopySweep(t *testing.T) {
+	t.Parallel()
+	const head = "the first line of a file\n"
+	for _, tail := range []string{"x", "\x00"} {
+		old := head + strings.Repeat(tail, publish.Room-len(head))
+		for n, died := 0, true; died; n++ {
+			fs, s := orderedStore(t, old, 0o644, nil)
+			dead := diesAt(fs, n, "", nil)
+			s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(head), Mode: rw.ModeOverwrite, AllowShrink: true})
+			for seed, loss := range []simfs.Loss{simfs.All, simfs.Some, simfs.None} {
+				after := fs.Crash(uint64(seed), loss).Copied()
+				s := must(rw.OpenSim(after, nil, rw.Sim{Nonce: "0002", Manual: true}))(t)
+				kept := slices.Contains(slices.Collect(maps.Values(after.Tree())), old)
+				require(t, kept && len(s.Recovery().Conflicts) == 0, "died at %d, lost %d: kept %v, %v", n, seed, kept, s.Recovery().Conflicts)
+				check(t, s, true)
+				s.Close(background)
+			}
+			died = *dead
+		}
+	}
+}
+
+// TestVersionOfZerosInACopy: a version of zeros in a slot that a power cut brought back is not
+// taken for an unused slot in a copy of the store.
+func TestVersionOfZerosInACopy(t *testing.T) {
+	t.Parallel()
+	old, back := strings.Repeat("\x00", 4096), 0
+	for seed := range uint64(40) {
+		fs, s := orderedStore(t, old, 0o644, nil)
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("new text"), Mode: rw.ModeOverwrite, AllowShrink: true}))(t)
+		write(t, s, "b.txt", "b", rw.ModeCreate) // its row says that the first is settled
+		after := fs.Crash(seed, simfs.Some)
+		for path, content := range after.Tree() {
+			if strings.Contains(path, "staging/") && content == old {
+				back++
+			}
+		}
+		after = after.Copied()
+		s = must(rw.OpenSim(after, nil, rw.Sim{Nonce: "0002", Manual: true}))(t)
+		require(t, slices.Contains(slices.Collect(maps.Values(after.Tree())), old), "seed %d: the version is gone", seed)
+		s.Close(background)
+	}
+	expect(t, back > 0, "no slot came back")
+}
+
+// TestNoRoomOnAFullDisk: with little free space no slots with room are made, because they
+// would take what the reserve gives up.
+func TestNoRoomOnAFullDisk(t *testing.T) {
+	for disk, want := range map[int64]bool{16 << 20: false, 17 << 20: true} { // some is in use
+		fs := simfs.New()
+		fs.Ordered = true
+		fs.CapBytes(disk)
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Manual: true}))(t)
+		write(t, s, "a.txt", longText, rw.ModeCreate)
+		room := false
+		for path, content := range fs.Tree() {
+			room = room || strings.Contains(path, "staging/") && len(content) == publish.Room
+		}
+		expect(t, room == want, "of a disk of %d bytes: %v", disk, room)
+		s.Close(background)
+	}
+}
+
+// TestHeldSlotOfAnotherUser: a slot with a file that the process may not read is one that a
+// commit uses.
+func TestHeldSlotOfAnotherUser(t *testing.T) {
+	fs := simfs.New()
+	s := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncJournal}, rw.Sim{Nonce: "0001", Manual: true}))(t)
+	write(t, s, "a.txt", strings.Repeat("a", publish.Room), rw.ModeCreate)
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite, AllowShrink: true}))(t)
+	other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
+	fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+		if op.Kind == "open" && strings.Contains(op.Path, "/staging/") {
+			f.Err = syscall.EACCES
+		}
+		return f
+	})
+	r, err := other.Check(background, admin.CheckRequest{})
+	expect(t, err == nil && r.Counters.Staged == 1, "%+v %v", r.Counters, err)
+	fs.Inject(nil)
+	other.Close(background)
+	s.Close(background)
+}

@@ -548,7 +548,7 @@ func named(call, args string) string {
 		return strings.TrimSpace(strings.SplitN(strings.SplitN(args, "MARK ", 2)[1], `\n`, 2)[0])
 	case call == "fdatasync" && strings.Contains(args, "/journal/"):
 		return "sync journal"
-	case call == "fsync" && strings.Contains(args, "/staging/"):
+	case (call == "fsync" || call == "fdatasync") && strings.Contains(args, "/staging/"):
 		return "sync staged"
 	case call == "fsync" && strings.HasSuffix(args, "/staging>"):
 		return "sync staging"

@@ -94,7 +94,7 @@ func (c *Commit) flushStaged() error {
 		switch {
 		case m.Slot != nil && m.Link():
 			linked[m.Slot.in] = true
-		case m.holdsBytes() && m.Slot.roomy && !m.metadata:
+		case m.holdsBytes() && m.Slot.roomy:
 			flushes = append(flushes, m.Slot.File.Datasync)
 		case m.holdsBytes() && !m.isLent() && m.stageSt.Size > longFlush && c.s.flushes.many():
 			flushes = append(flushes, m.Slot.File.Sync)
@@ -132,11 +132,12 @@ func (c *Commit) flushStaged() error {
 	return c.flushWays()
 }
 
-// cut cuts the staged file to its size.
+// cut cuts the staged file to its size, so that its slot is one without room.
 func (m *Mutation) cut() (err error) {
-	if !m.holdsBytes() || !m.Slot.roomy || m.Final.Size() == publish.Room {
+	if m.Slot == nil || !m.Slot.roomy {
 		return nil
 	}
+	m.Slot.roomy = false
 	if err = m.Slot.File.Truncate(m.Final.Size()); err == nil {
 		m.stageSt, err = m.Slot.File.Stat()
 	}

@@ -329,11 +329,11 @@ func (s *Engine) HeldSlots() (held, dead []string, err error) {
 			if err != nil {
 				continue
 			}
-			unused, err := publish.IsUnused(d.dir, name, st)
-			if err != nil && !IsAbsent(err) {
-				return err
+			unused := st.Size == 0
+			if !unused && (st.Ino == ino || ino == 0) { // one that cannot be read is held
+				unused, _ = publish.IsUnused(d.dir, name, st)
 			}
-			if err != nil || unused && st.Ino == ino {
+			if unused && st.Ino == ino {
 				continue
 			}
 			live, err := alive.of(writer)

@@ -247,17 +247,20 @@ func (p *recovered) isStaged(st fsx.Stat) (bool, error) {
 	if st.Kind != fsx.KindOf(p.m.Mode) {
 		return false, nil
 	}
-	want, size := p.m.SHA256, st.Size
-	if how == publish.Append {
-		want = p.m.PaySHA256
-	} else if size == publish.Room {
-		size = min(size, p.m.Bytes)
-	}
 	f, err := fsx.OpenEntry(p.ch.Slot.Dir, p.ch.Slot.Name)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
+	want, size := p.m.SHA256, st.Size
+	switch {
+	case how == publish.Append:
+		want = p.m.PaySHA256
+	case p.m.PrevBytes != publish.Room:
+		if size, err = publish.SizeIn(f, st, p.m.Bytes); err != nil {
+			return false, err
+		}
+	}
 	sum, _, err := Measure(io.NewSectionReader(f, 0, size))
 	return sum.Hex() == want, err
 }
@@ -293,7 +296,8 @@ func (p *recovered) openBytes() error {
 	if err != nil || held != publish.Staged {
 		return err
 	}
-	if p.ch.Primitive == publish.Create || p.ch.Primitive == publish.Replace {
+	switch publish.Primitive(p.m.How) { // also of one that was written in place in the end
+	case publish.Create, publish.Replace:
 		if err := p.ch.Slot.Cut(p.m.Bytes); err != nil {
 			return err
 		}

@@ -50,12 +50,12 @@ type slotted struct {
 // takeSlot takes a slot of a directory, one with room if it can.
 func (c *Commit) takeSlot(in *slotDir, roomy bool) (*slotted, error) {
 	var slot publish.Slot
-	err := errNoRoom
+	var err error
 	if roomy = roomy && in.roomy != nil; roomy {
 		slot, err = in.roomy.Take(0)
+		roomy = err == nil
 	}
-	if err != nil {
-		roomy = false
+	if !roomy {
 		err = c.grant.Try(func() (err error) {
 			slot, err = in.slots.Take(max(len(c.Muts), c.Expects) - 1)
 			return err
@@ -90,14 +90,13 @@ func (c *Commit) lendSlot(x *slotted) error {
 	return nil
 }
 
-var errNoRoom = errors.New("no slot with room")
-
 // suitsRoom reports whether the mutation takes a slot with room: its flush is then one of
 // the device alone. Beside other commits it would be one more, not part of the one that serves
 // them all. Where an earlier commit of the path is to be flushed first, the file system commits
 // its journal anyway.
 func (m *Mutation) suitsRoom(c *Commit) bool {
 	return len(c.Muts) == 1 && c.Expects <= 1 && !m.Private && m.Source == nil && m.Final.Size() <= publish.Room &&
+		m.Prev.Stat.Size != publish.Room && // in a copy of the store it could be taken for the staged file
 		(m.Primitive == publish.Create || m.Primitive == publish.Replace) &&
 		!c.s.flushes.many() && !c.s.Settler.waits(m.Target.Path) && !c.s.Opts.VerifyReadBack && !c.judge.Verifies()
 }
@@ -184,7 +183,10 @@ func (m *Mutation) stage(ctx context.Context, c *Commit) error {
 	}
 	switch m.Primitive {
 	case publish.Create, publish.Replace:
-		return m.applyMetadata()
+		if err := m.applyMetadata(); err != nil || !m.metadata {
+			return err
+		}
+		return m.cut() // its flush commits the journal of the file system anyway
 	case publish.InPlace: // recovery reads the version before from history
 		return m.savePrevFor(c)
 	}

@@ -262,8 +262,9 @@ type Volume struct {
 	// NoJournal is set where a power cut can leave a rename half done: FAT, ext2, ext4
 	// without a journal.
 	NoJournal bool
-	// Ordered is set where a power cut that keeps a name keeps the size, too, that its file
-	// was cut to before it got the name: ext4 with a journal, xfs.
+	// Ordered is set where a power cut that keeps a name also keeps the size that its file
+	// was cut to before it got the name, and the mode that it was made with: ext4 with a
+	// journal, xfs.
 	Ordered bool
 	Births  bool // the times of birth of its files are exact and stay
 }

@@ -123,7 +123,9 @@ func (d *dir) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
 			return fail(op, &fsx.TypeError{Kind: n.kind})
 		case n == nil:
 			n = d.f.newInode(fsx.Regular, d.n.dev, d.f.newMode(perm))
-			n.dmeta.mode = 0 // until it is synced
+			if !d.f.Ordered {
+				n.dmeta.mode = 0 // until it is synced
+			}
 			d.f.change(assign{d.n, name, n})
 		}
 		out = &file{handle: handle{f: d.f, n: n, path: d.at(name), process: d.process}, flag: flag}

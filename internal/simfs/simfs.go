@@ -61,7 +61,8 @@ type FS struct {
 	NoExchange, NoReplace, NoLink, NoSymlink, NoSyncEach bool
 	// NoLeases makes it unknown whether a file is open for writing.
 	NoLeases bool
-	// Ordered keeps a file cut to its size where a later name of it is kept (fsx.Volume).
+	// Ordered keeps what a file system with a journal of metadata keeps with a name: the mode
+	// that its file was made with, and the size that it was cut to before (fsx.Volume).
 	Ordered bool
 	// Clones makes Clone work.
 	Clones bool

@@ -1,6 +1,8 @@
 package publish
 
 import (
+	"cmp"
+	"errors"
 	"io"
 	"slices"
 	"strconv"
@@ -107,9 +109,15 @@ func ParseSlot(name string) (writer string, ino uint64, ok bool) {
 // size Room only as long as the slot has not been published.
 const Room = 16 << 10
 
+// minFree is the free space in bytes below which no slots with room are made: the space that
+// the reserve gives up is for other calls.
+const minFree = 16 << 20
+
+var errNoRoom = errors.New("too little space for slots with room")
+
 // IsUnused reports whether a file that was made as a slot holds nothing yet.
 func IsUnused(dir fsx.Dir, name string, st fsx.Stat) (bool, error) {
-	if st.Size == 0 || st.Size > Room {
+	if st.Size != Room {
 		return st.Size == 0, nil
 	}
 	f, err := fsx.OpenEntry(dir, name)
@@ -117,16 +125,24 @@ func IsUnused(dir fsx.Dir, name string, st fsx.Stat) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	return isZero(f, 0)
+	size, err := SizeIn(f, st, 0)
+	return size == 0, err
 }
 
-// isZero reports whether f holds nothing but zeros between from and Room.
-func isZero(f io.ReaderAt, from int64) (bool, error) {
-	tail := make([]byte, Room-from)
-	if _, err := f.ReadAt(tail, from); err != nil && err != io.EOF {
-		return false, err
+// SizeIn returns the size of the content in the file of a slot that is to hold size bytes: it
+// may have room beyond them.
+func SizeIn(f io.ReaderAt, st fsx.Stat, size int64) (int64, error) {
+	if st.Size != Room || size >= Room {
+		return st.Size, nil
 	}
-	return !slices.ContainsFunc(tail, func(b byte) bool { return b != 0 }), nil
+	tail := make([]byte, Room-size)
+	if _, err := f.ReadAt(tail, size); err != nil && err != io.EOF {
+		return 0, err
+	}
+	if slices.ContainsFunc(tail, func(b byte) bool { return b != 0 }) { // another program has written there
+		return st.Size, nil
+	}
+	return size, nil
 }
 
 // Cut cuts the slot, which holds the file made for it, to the size of its content where a
@@ -141,8 +157,7 @@ func (s Slot) Cut(size int64) error {
 		return err
 	}
 	defer f.Close()
-	unused, err := isZero(f, size)
-	if err != nil || !unused { // another program has written there
+	if size, err = SizeIn(f, st, size); err != nil || size == st.Size {
 		return err
 	}
 	return f.Truncate(size)
@@ -242,6 +257,11 @@ func (s *Slots) fill(n int) error {
 }
 
 func (s *Slots) makeSet(from uint64, n int) ([]string, error) {
+	if s.Room {
+		if vol, err := s.Dir.Volume(); err != nil || vol.Free < minFree {
+			return nil, cmp.Or(err, errNoRoom)
+		}
+	}
 	var made []string
 	for i := range n {
 		name, err := makeSlot(s.Dir, s.Writer+slotSep+strconv.FormatUint(from+uint64(i), 36), "", s.Room)
