@@ -1692,6 +1692,30 @@ func TestNoRoomOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestRoomThatCannotBeCut: what a slot with room was to hold becomes a version if recovery cannot
+// cut it, because it belongs to another user.
+func TestRoomThatCannotBeCut(t *testing.T) {
+	fs, s := orderedStore(t, longText, 0o644, nil)
+	diesAt(fs, -1, "exchange", nil)
+	s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite))
+	fs = fs.Crash(1, simfs.All)
+	refused := ""
+	fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+		if op.Kind == "open" && strings.Contains(op.Path, "/staging/") && refused == "" {
+			refused, f.Err = op.Path, syscall.EACCES
+		}
+		return f
+	})
+	s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Manual: true}))(t)
+	fs.Inject(nil)
+	require(t, refused != "" && len(s.Recovery().Conflicts) == 1, "refused %q, %+v", refused, s.Recovery())
+	got, _ := fs.ReadFile("a.txt")
+	kept, _ := fs.ReadFile(rw.StateDirName + "/history/" + hash(otherText)[:2] + "/" + hash(otherText))
+	expect(t, string(got) == longText && string(kept) == otherText, "%.20q, kept %.20q", got, kept)
+	check(t, s, true)
+	s.Close(background)
+}
+
 // TestHeldSlotOfAnotherUser: a slot with a file that the process may not read is one that a
 // commit uses.
 func TestHeldSlotOfAnotherUser(t *testing.T) {

@@ -56,9 +56,10 @@ func (m *Mutation) holdsBytes() bool {
 // two would commit it twice. Where commits flush in turns, it is in the turn of the
 // first.
 func (c *Commit) flushStaged() error {
-	dirs := c.slotDirs()
-	for _, d := range dirs {
-		d.each((*publish.Slots).Ahead)
+	for _, m := range c.Muts {
+		if m.Slot != nil {
+			m.Slot.from.Ahead()
+		}
 	}
 	if c.s.Opts.Sync == SyncOff {
 		return nil
@@ -67,7 +68,7 @@ func (c *Commit) flushStaged() error {
 		c.writeOut()
 	}
 	var here, foreign []fsx.Syncer
-	linked := map[*slotDir]bool{} // directories whose slots hold new links
+	var linked []*slotDir // whose slots hold new links
 	// A file must not reach a directory that a power cut may take.
 	parents := &settlement{}
 	for _, d := range c.made {
@@ -93,7 +94,9 @@ func (c *Commit) flushStaged() error {
 		}
 		switch {
 		case m.Slot != nil && m.Link():
-			linked[m.Slot.in] = true
+			if !slices.Contains(linked, m.Slot.in) {
+				linked = append(linked, m.Slot.in)
+			}
 		case m.holdsBytes() && m.Slot.roomy:
 			flushes = append(flushes, m.Slot.File.Datasync)
 		case m.holdsBytes() && !m.isLent() && m.stageSt.Size > longFlush && c.s.flushes.many():
@@ -105,10 +108,8 @@ func (c *Commit) flushStaged() error {
 	if len(parents.dirs) > 0 {
 		flushes = append(flushes, func() error { return parents.flush(c.s) })
 	}
-	for _, d := range dirs {
-		if linked[d] {
-			flushes = append(flushes, func() error { return c.s.SyncDir(d.dir) })
-		}
+	for _, d := range linked {
+		flushes = append(flushes, func() error { return c.s.SyncDir(d.dir) })
 	}
 	if c.files != nil {
 		flushes = append(flushes, c.files.flush)
@@ -152,16 +153,6 @@ func (c *Commit) brief() bool {
 // longFlush is the size in bytes from which a file is not flushed in a turn with others,
 // which would wait for it.
 const longFlush = 1 << 20
-
-// slotDirs returns the directories in which the commit has slots.
-func (c *Commit) slotDirs() (list []*slotDir) {
-	for _, m := range c.Muts {
-		if m.Slot != nil && !slices.Contains(list, m.Slot.in) {
-			list = append(list, m.Slot.in)
-		}
-	}
-	return list
-}
 
 // isLent reports whether the file of the slot is flushed with others of its commit.
 func (m *Mutation) isLent() bool {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -296,14 +297,13 @@ func (p *recovered) openBytes() error {
 	if err != nil || held != publish.Staged {
 		return err
 	}
+	var uncut error
 	switch publish.Primitive(p.m.How) { // also of one that was written in place in the end
 	case publish.Create, publish.Replace:
-		if err := p.ch.Slot.Cut(p.m.Bytes); err != nil {
-			return err
-		}
+		uncut = p.ch.Slot.Cut(p.m.Bytes)
 	}
-	if p.file, err = fsx.OpenEntry(p.ch.Slot.Dir, p.ch.Slot.Name); err != nil {
-		return err
+	if p.file, err = fsx.OpenEntry(p.ch.Slot.Dir, p.ch.Slot.Name); err != nil || uncut != nil {
+		return cmp.Or(uncut, err)
 	}
 	st, err := p.file.Stat()
 	if err != nil {
@@ -467,11 +467,19 @@ func (p *recovered) keepOurs() error {
 	if p.file == nil || p.m.Class != "" || p.ch.Primitive == publish.Move || p.ch.Primitive == publish.Delete {
 		return nil
 	}
-	sha, st, err := HashFile(p.file)
+	st, err := p.file.Stat()
 	if err != nil {
 		return err
 	}
-	return p.save(p.file, st.Size, sha)
+	size, err := publish.SizeIn(p.file, st, p.m.Bytes) // it may not have been cut
+	if err != nil {
+		return err
+	}
+	sum, _, err := Measure(io.NewSectionReader(p.file, 0, size))
+	if err != nil {
+		return err
+	}
+	return p.save(p.file, size, sum.Hex())
 }
 
 func (p *recovered) found() RecoveredPath {

@@ -123,13 +123,13 @@ func (x *slotDirs) closeDirs() {
 
 // makeSlots makes the sets of slots of a directory.
 func (s *Engine) makeSlots(d *slotDir) {
-	make := func(room bool) *publish.Slots {
+	set := func(room bool) *publish.Slots {
 		return &publish.Slots{Dir: d.dir, Writer: s.Writer, Room: room, Made: &s.slotDirs.made, Set: s.TestHooks.Slots, InTurn: s.TestHooks.InTurn,
 			Sync: func(d fsx.Dir) error { return s.syncDirs(d) }}
 	}
-	d.slots = make(false)
+	d.slots = set(false)
 	if vol, err := d.dir.Volume(); err == nil && vol.Ordered && s.Opts.Sync != SyncOff {
-		d.roomy = make(true)
+		d.roomy = set(true)
 	}
 }
 

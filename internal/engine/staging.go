@@ -43,6 +43,7 @@ func (m *Mutation) warnInPlace() {
 type slotted struct {
 	publish.Slot
 	in    *slotDir
+	from  *publish.Slots
 	File  fsx.File
 	roomy bool // made with room
 }
@@ -51,13 +52,15 @@ type slotted struct {
 func (c *Commit) takeSlot(in *slotDir, roomy bool) (*slotted, error) {
 	var slot publish.Slot
 	var err error
-	if roomy = roomy && in.roomy != nil; roomy {
-		slot, err = in.roomy.Take(0)
+	from := in.roomy
+	if roomy = roomy && from != nil; roomy {
+		slot, err = from.Take(0)
 		roomy = err == nil
 	}
 	if !roomy {
+		from = in.slots
 		err = c.grant.Try(func() (err error) {
-			slot, err = in.slots.Take(max(len(c.Muts), c.Expects) - 1)
+			slot, err = from.Take(max(len(c.Muts), c.Expects) - 1)
 			return err
 		})
 	}
@@ -69,7 +72,7 @@ func (c *Commit) takeSlot(in *slotDir, roomy bool) (*slotted, error) {
 		slot.Remove()
 		return nil, err
 	}
-	x := &slotted{Slot: slot, in: in, File: f, roomy: roomy}
+	x := &slotted{Slot: slot, in: in, from: from, File: f, roomy: roomy}
 	return x, c.lendSlot(x)
 }
 
@@ -103,7 +106,7 @@ func (m *Mutation) suitsRoom(c *Commit) bool {
 
 // takeLink makes a slot that holds a symbolic link.
 func (c *Commit) takeLink(in *slotDir, target string) (x *slotted, err error) {
-	x = &slotted{in: in}
+	x = &slotted{in: in, from: in.slots}
 	err = c.grant.Try(func() (err error) {
 		x.Slot, err = in.slots.Link(target)
 		return err

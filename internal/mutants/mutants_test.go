@@ -221,7 +221,7 @@ var mutants = []mutant{
 	{
 		Point: 23, Fault: "recovery does not cut a slot with room",
 		File: "internal/engine/recovery_place.go",
-		Old:  "p.ch.Slot.Cut(p.m.Bytes); err != nil", New: "error(nil); err != nil",
+		Old:  "uncut = p.ch.Slot.Cut(p.m.Bytes)", New: "uncut = nil",
 		Run: "TestNextWriterSweep",
 	},
 	{
