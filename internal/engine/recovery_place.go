@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -297,15 +296,15 @@ func (p *recovered) openBytes() error {
 	if err != nil || held != publish.Staged {
 		return err
 	}
-	var uncut error
-	switch publish.Primitive(p.m.How) { // also of one that was written in place in the end
-	case publish.Create, publish.Replace:
-		uncut = p.ch.Slot.Cut(p.m.Bytes)
-	}
-	if p.file, err = fsx.OpenEntry(p.ch.Slot.Dir, p.ch.Slot.Name); err != nil || uncut != nil {
-		return cmp.Or(uncut, err)
+	if p.file, err = fsx.OpenEntry(p.ch.Slot.Dir, p.ch.Slot.Name); err != nil {
+		return err
 	}
 	st, err := p.file.Stat()
+	if err == nil && st.Size == publish.Room && p.m.Bytes < publish.Room {
+		if err = p.ch.Slot.Cut(st, p.m.Bytes); err == nil {
+			st, err = p.file.Stat()
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -221,7 +221,7 @@ var mutants = []mutant{
 	{
 		Point: 23, Fault: "recovery does not cut a slot with room",
 		File: "internal/engine/recovery_place.go",
-		Old:  "uncut = p.ch.Slot.Cut(p.m.Bytes)", New: "uncut = nil",
+		Old:  "err = p.ch.Slot.Cut(st, p.m.Bytes); err == nil", New: "err == nil",
 		Run: "TestNextWriterSweep",
 	},
 	{

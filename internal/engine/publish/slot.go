@@ -145,13 +145,9 @@ func SizeIn(f io.ReaderAt, st fsx.Stat, size int64) (int64, error) {
 	return size, nil
 }
 
-// Cut cuts the slot, which holds the file made for it, to the size of its content where a
+// Cut cuts the slot, which holds the file made for it, described by st, to the size of its content where a
 // power cut has brought back its room.
-func (s Slot) Cut(size int64) error {
-	st, err := s.Dir.Lstat(s.Name)
-	if err != nil || st.Kind != fsx.Regular || st.Size != Room || size >= Room {
-		return err
-	}
+func (s Slot) Cut(st fsx.Stat, size int64) error {
 	f, err := s.Dir.Open(s.Name, fsx.Read|fsx.Write, 0)
 	if err != nil {
 		return err
