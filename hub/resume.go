@@ -98,10 +98,10 @@ func (s *Shipper) resume(ctx context.Context, r ResumeRequest, out *Resumed) err
 		return err
 	}
 	out.FromStore, out.FromSeq = m.Store, m.Seq
-	if head.Lease.Holder == st.Store {
+	if head.continues(st, r.Task) {
 		st.Task, st.Epoch, st.LostTask = r.Task, head.Lease.Epoch, ""
 		err = s.keep(st)
-	} else if now := s.clock(); now.Before(head.Lease.Until) && !r.Force {
+	} else if now := s.clock(); head.Lease.Holder != st.Store && now.Before(head.Lease.Until) && !r.Force {
 		return &Error{Code: Leased, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("store %s (%s) holds task %s until %s", head.Lease.Holder, head.Lease.Label, r.Task, head.Lease.Until.Format(time.RFC3339)),
 			Hint: "wait until then, or take it with --force if that machine is gone"}
 	} else {

@@ -203,15 +203,24 @@ func (s *Shipper) begin(ctx context.Context, st *state, task string) error {
 	case head.Lease.Holder == st.Store && st.Resuming == task:
 		return &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("the resume of task %s did not end: its files are not here", task),
 			Hint: "resume it again, here or in another directory with --force: resilient-write resume " + task}
-	case head.Lease.Holder == st.Store:
+	case head.continues(st, task):
 		st.Task, st.Epoch, st.LostTask = task, head.Lease.Epoch, ""
 		return s.keep(st)
+	case head.Lease.Holder == st.Store: // it shipped rows of other tasks meanwhile
+		_, err = s.take(ctx, st, head, etag)
+		return err
 	default:
 		return &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("task %s belongs to store %s (%s), epoch %d", task, head.Lease.Holder, head.Lease.Label, head.Lease.Epoch),
 			Hint: "resume the task to continue it: resilient-write resume " + task}
 	}
 	_, err = s.take(ctx, st, TaskHead{Version: version, Task: task}, "")
 	return err
+}
+
+// continues reports whether the store holds the task, and has shipped no rows that
+// belong to none or to another one since.
+func (head *TaskHead) continues(st *state, task string) bool {
+	return head.Lease.Holder == st.Store && (st.Task == task || st.Seq <= head.Epochs[len(head.Epochs)-1].Seq)
 }
 
 // take makes this store the holder of a task, under the next epoch. The state,
@@ -227,7 +236,7 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 	}
 	head.Lease = Lease{Holder: st.Store, Label: s.Label, Epoch: head.Lease.Epoch + 1, Until: s.until()}
 	from := facts.HeadSeq
-	if etag == "" { // rows that wait to be shipped belong to the new task
+	if st.Resuming != head.Task { // rows that wait to be shipped belong to the task
 		from = st.Seq
 	}
 	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})

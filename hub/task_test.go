@@ -341,6 +341,30 @@ func TestOneTakesTheTask(t *testing.T) {
 	}
 }
 
+// TestTasksInTurn: what a store writes for one of its tasks is no part of the other.
+func TestTasksInTurn(t *testing.T) {
+	m := openMachine(t, newFrail().hub(), filepath.Join(t.TempDir(), "a"))
+	want := map[string][]string{}
+	for i, task := range []string{"one", "two", "one", "two", "two"} {
+		text := fmt.Sprint(i)
+		m.write("a.txt", text)
+		m.publish(PublishRequest{Task: task})
+		want[task] = append(want[task], "a.txt "+hashOf([]byte(text)))
+	}
+	os.Remove(filepath.Join(m.root, "a.txt"))
+	if _, err := m.Resume(t.Context(), ResumeRequest{Task: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	m.write("a.txt", "resumed")
+	m.ship()
+	want["one"] = append(want["one"], "a.txt "+hashOf([]byte("resumed")))
+	for task := range want {
+		if got := acknowledged(t, m.Hub, task); !slices.Equal(got, want[task]) {
+			t.Errorf("task %s has %q", task, got)
+		}
+	}
+}
+
 // TestTaskKeys: every task has its own key, whatever its name.
 func TestTaskKeys(t *testing.T) {
 	keys := map[string]string{}
