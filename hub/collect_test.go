@@ -13,14 +13,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
-// besides calls functions once: before it deletes an object, before it lists objects, and
-// before it changes the record of a collection. It refuses slices while it is off.
+// besides calls functions once: before it deletes an object, before it lists objects,
+// before it changes the record of a collection, and after it found a key taken. It refuses slices while it is off.
 type besides struct {
 	object.Store
 	off     bool
 	do      func()
 	listed  func()
 	swapped func()
+	taken   func(key string)
 }
 
 func (b *besides) CompareAndSwap(ctx context.Context, key, etag string, data []byte) (string, error) {
@@ -43,7 +44,12 @@ func (b *besides) PutIfAbsent(ctx context.Context, key string, data []byte) (str
 	if b.off && strings.Contains(key, "/log/") {
 		return "", errors.New("no route")
 	}
-	return b.Store.PutIfAbsent(ctx, key, data)
+	tag, err := b.Store.PutIfAbsent(ctx, key, data)
+	if do := b.taken; do != nil && errors.Is(err, object.ErrExists) {
+		b.taken = nil
+		do(key)
+	}
+	return tag, err
 }
 
 func (b *besides) Delete(ctx context.Context, key string) error {
@@ -185,6 +191,20 @@ func TestShipBesideCollection(t *testing.T) {
 		}
 		if g, err := h.GC(t.Context(), now.Add(2*time.Hour), time.Hour); err != nil || g.Deleted != 1 {
 			t.Errorf("%+v %v", g, err)
+		}
+		m.ship()
+		whole(t, h)
+	})
+	t.Run("that ends before it looks", func(t *testing.T) {
+		b, h, m := givenUp(t)
+		h.GC(t.Context(), now, time.Hour)
+		b.taken = func(key string) {
+			if g, err := h.GC(t.Context(), now.Add(2*time.Hour), time.Hour); err != nil || g.Deleted != 1 {
+				t.Errorf("%s: %+v %v", key, g, err)
+			}
+		}
+		if _, err := m.Ship(t.Context()); !IsCode(err, Unreachable) || b.taken != nil {
+			t.Errorf("shipped beside: %v", err)
 		}
 		m.ship()
 		whole(t, h)

@@ -53,11 +53,6 @@ func (s *Shipper) stillThere(ctx context.Context, last string) (bool, error) {
 	if err == nil {
 		err = s.Hub.reuse(ctx, keys...)
 	}
-	for _, key := range keys {
-		if err == nil {
-			_, _, err = s.Hub.get(ctx, key)
-		}
-	}
 	if lost(err) || errors.Is(err, object.ErrNotFound) {
 		return false, nil
 	}

@@ -111,8 +111,26 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 }
 
 // reuse prevents a collection that found existing objects unreferenced from
-// deleting them.
+// deleting them. The error wraps [object.ErrNotFound] if one was deleted before.
 func (h *Hub) reuse(ctx context.Context, keys ...string) error {
+	if err := h.unmark(ctx, keys); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		h.requests++
+		list, _, err := h.store.List(ctx, key, "")
+		if err != nil {
+			return failed(ctx, key, err)
+		}
+		if len(list) == 0 || list[0].Key != key {
+			return &Error{Code: Unreachable, Key: key, Err: object.ErrNotFound, Hint: "it was deleted meanwhile; try again"}
+		}
+	}
+	return nil
+}
+
+// unmark removes keys from the record of collections.
+func (h *Hub) unmark(ctx context.Context, keys []string) error {
 	for range tries {
 		var m marked
 		etag, err := h.getJSON(ctx, markKey, &m)
