@@ -28,7 +28,6 @@ func (s *Shipper) rewrite(ctx context.Context, st *state) error {
 		return err
 	}
 	st.Erased = max(st.Erased, newest)
-	s.seen, s.old = nil, nil
 	switch {
 	case st.Slice == "" && st.Old == "" && st.Pending == nil:
 		return s.keep(st)

@@ -39,9 +39,10 @@ type Shipper struct {
 	save func(*state) error
 
 	etag string          // of the head, if known
+	of   string          // the incarnation that seen and old belong to
 	seen map[string]bool // contents shipped by this process
+	old  *oldObjects     // while the log is rewritten
 
-	old       *oldObjects       // while the log is rewritten
 	bad       func([]byte) bool // contents that are being erased
 	removed   int               // objects that were deleted for an erasure
 	rewritten []string          // tasks whose manifest was rewritten for an erasure
@@ -242,7 +243,6 @@ func (s *Shipper) forked(st *state, format string, args ...any) error {
 // Restart gives the store a new identity: the next call ships all of its rows
 // under it. It is meant for copies of a store.
 func (s *Shipper) Restart(ctx context.Context) error {
-	s.seen, s.old = nil, nil
 	return s.holding(ctx, func() error { return s.keep(&state{Store: newID(), Incarnation: newID()}) })
 }
 
@@ -347,6 +347,9 @@ func (s *Shipper) rows(ctx context.Context, st *state) (*body, error) {
 //
 //	[ship.json: bounds]  objects…  log/first-last  head.json  [task head]  [ship.json: seq]
 func (s *Shipper) slice(ctx context.Context, st *state, out *Shipped) (more bool, err error) {
+	if s.of != st.Incarnation { // it began here, or in another process
+		s.of, s.seen, s.old = st.Incarnation, nil, nil
+	}
 	if err := s.openOld(ctx, st); err != nil {
 		return false, err
 	}

@@ -250,7 +250,7 @@ func TestForked(t *testing.T) {
 		b.sound(own)
 	}
 	a.sound(store)
-	if err := a.Restart(t.Context()); err != nil {
+	if err := (&Shipper{Hub: a.Hub, Store: a.Store}).Restart(t.Context()); err != nil { // as another process
 		t.Fatal(err)
 	}
 	if have := contentsOf(t, a.Hub, a.ship().Store); len(have) != 2 {
