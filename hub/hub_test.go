@@ -221,7 +221,9 @@ type frail struct {
 	late  map[string]func() error // by key: applied before the next step with that key
 }
 
-func newFrail() *frail { return &frail{keys: testKeys, data: map[string][]byte{}} }
+func newFrail() *frail {
+	return &frail{keys: testKeys, data: map[string][]byte{}, late: map[string]func() error{}}
+}
 
 // testKeys are the keys of hubs in memory.
 var testKeys *Keys
@@ -236,7 +238,7 @@ func (f *frail) step(key string, do func() error) error {
 		return errDied
 	}
 	if late := f.late[key]; late != nil && key != "" {
-		f.late = nil
+		delete(f.late, key)
 		late()
 	}
 	if f.count != f.die {
@@ -247,7 +249,7 @@ func (f *frail) step(key string, do func() error) error {
 		f.dead = true
 		return errDied
 	case "late": // the request is on its way when the machine dies
-		f.dead, f.late = true, map[string]func() error{key: do}
+		f.dead, f.late[key] = true, do
 		return errDied
 	case "after":
 		f.dead = true

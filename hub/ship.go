@@ -173,7 +173,17 @@ func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 	case etag == "" || head.Incarnation == st.Old && head.Slice == st.OldSlice:
 		return nil
 	case head.Incarnation != st.Incarnation && st.Old != "":
-		return s.forked(st, "the log in the hub is another incarnation")
+		same := false
+		if head.Incarnation == st.Old { // a late request of an earlier shipment may have moved the head
+			same, err = s.sameRow(ctx, st, head)
+		}
+		if err != nil {
+			return err
+		} else if !same {
+			return s.forked(st, "the log in the hub is another incarnation")
+		}
+		st.OldSlice, st.Hold = head.Slice, max(st.Hold, head.Seq)
+		return s.keep(st)
 	case head.Seq < st.Seq && st.Hold == 0:
 		return s.forked(st, "the log in the hub ends at row %d, and %d rows were shipped", head.Seq, st.Seq)
 	}
