@@ -735,12 +735,15 @@ func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
 			"meta":      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"x":"` + long + `"},"name":"rw_describe","arguments":{}}}`,
 			"an id":     callBody(long, "rw_describe", `{}`),
 			"an answer": `{"jsonrpc":"2.0","id":1,"result":{"x":"` + long + `"}}`,
+			"capitals":  `{"jsonrpc":"2.0","id":1,"METHOD":"tools/call","params":{"name":"rw_describe","arguments":{"x":"` + long + `"}}}`,
 		} {
 			res, text := s.do(s.request("POST", path, body, "Mcp-Session-Id", id))
 			refused(t, name, res, text, 413)
 		}
 	}
-	s.works(s.inSession(id, 1, "rw_risk_score", `{"content":"`+long+`"}`))
+	call := callBody(1, "rw_risk_score", `{"content":"`+long+`"}`)
+	s.works(s.request("POST", "/mcp", call, "Mcp-Session-Id", id))
+	s.works(s.request("POST", "/mcp", strings.Replace(call, "/", `\/`, 1), "Mcp-Session-Id", id))
 }
 
 // TestSessionsKeepLittle: what 100 clients say of themselves, as much as a

@@ -124,7 +124,7 @@ func (h *HTTP) parse(r *http.Request, m *posted) *refusal {
 	if m.message, err = decode(m.slim); err != nil {
 		return notJSON
 	}
-	whole := m.args == nil && m.Method == string(mcp.MethodToolsCall) // for another server
+	whole := !h.server.Raw && m.Method == string(mcp.MethodToolsCall)
 	if len(m.slim) > slimBytes && !whole {
 		return h.tooLarge(slimBytes)
 	}

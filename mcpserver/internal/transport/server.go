@@ -81,7 +81,8 @@ func knownMethod(method string) string {
 // split takes the arguments out of a call.
 func (s *Server) split(raw json.RawMessage) (slim, args json.RawMessage, ok bool) {
 	var m, params map[string]json.RawMessage
-	if !s.Raw || json.Unmarshal(raw, &m) != nil || string(m["method"]) != `"tools/call"` ||
+	var method mcp.MCPMethod // a client may write it as "tools\/call"
+	if !s.Raw || json.Unmarshal(raw, &m) != nil || json.Unmarshal(m["method"], &method) != nil || method != mcp.MethodToolsCall ||
 		json.Unmarshal(m["params"], &params) != nil || len(params["arguments"]) == 0 {
 		return nil, nil, false
 	}
