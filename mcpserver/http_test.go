@@ -1083,6 +1083,36 @@ func TestHTTPTooManyAtATime(t *testing.T) {
 	})
 }
 
+// TestHTTPConnectionsAreBounded: clients without a token keep no connection, and of all others
+// there is a number.
+func TestHTTPConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 2, MaxStreams: 2, MaxSessions: 2, HeaderTimeout: time.Hour})
+	c := must(net.Dial("tcp", s.addr))(t)
+	defer c.Close()
+	io.WriteString(c, "GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	c.SetReadDeadline(time.Now().Add(patience))
+	got, err := io.ReadAll(c)
+	expect(t, err == nil && strings.Contains(string(got), "401 "), "%v %q", err, got)
+	var silent []net.Conn
+	for range 6 {
+		silent = append(silent, must(net.Dial("tcp", s.addr))(t))
+		defer silent[len(silent)-1].Close()
+	}
+	eventually(t, "one too many is closed", func() bool {
+		c := must(net.Dial("tcp", s.addr))(t)
+		defer c.Close()
+		c.SetReadDeadline(time.Now().Add(patience))
+		_, err := c.Read(make([]byte, 1))
+		return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	})
+	silent[0].Close()
+	eventually(t, "another one is served", func() bool {
+		status, _ := s.try(s.modern(1, "m", "rw_describe", `{}`))
+		return status == 200
+	})
+}
+
 // TestHTTPBodiesShareABudget: many long requests at a time do not use up the
 // memory, also when they only announce to be long.
 func TestHTTPBodiesShareABudget(t *testing.T) {

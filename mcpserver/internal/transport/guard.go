@@ -80,6 +80,9 @@ func (w *guardWriter) refuse(no *refusal) {
 	switch no.status {
 	case http.StatusUnauthorized:
 		head.Set("WWW-Authenticate", `Bearer realm="resilientwrite"`)
+		head.Set("Connection", "close") // a stranger holds no idle connection
+	case http.StatusForbidden:
+		head.Set("Connection", "close")
 	case http.StatusServiceUnavailable:
 		head.Set("Retry-After", "1")
 	}

@@ -72,6 +72,7 @@ type HTTP struct {
 	calls    gauge
 	streams  gauge
 	held     gauge // bytes of bodies
+	conns    gauge
 
 	streamsDone context.Context // ends with the streams
 	endStreams  context.CancelFunc
@@ -109,6 +110,7 @@ func newHTTP(opts *HTTPOptions, of *server.MCPServer) (*HTTP, error) {
 		sessions: &sessions{max: o.MaxSessions, ttl: o.SessionIdleTTL, server: of, byID: map[string]*httpSession{}},
 		reading:  gauge{max: int64(o.MaxInFlight)}, calls: gauge{max: int64(o.MaxInFlight)},
 		streams: gauge{max: int64(o.MaxStreams)}, held: gauge{max: bodiesHeld * o.MaxBody},
+		conns: gauge{max: int64(o.MaxSessions + o.MaxStreams + o.MaxInFlight)},
 	}
 	if o.Token == "" && !o.NoAuth {
 		h.plain = rand.Text() + rand.Text()
@@ -293,6 +295,7 @@ func (h *HTTP) Serve(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: h.opts.HeaderTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ConnState:         h.connected,
 		ErrorLog:          slog.NewLogLogger(h.opts.Logger.Handler(), slog.LevelDebug),
 		// No ReadTimeout and no WriteTimeout: they would end streams. Each
 		// request has deadlines of its own.
@@ -311,6 +314,19 @@ func (h *HTTP) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	return nil
+}
+
+// connected counts a connection, and closes it if there is more than one for each session,
+// stream and call.
+func (h *HTTP) connected(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if h.conns.n.Add(1) > h.conns.max {
+			c.Close()
+		}
+	case http.StateClosed:
+		h.conns.give(1)
+	}
 }
 
 const (
