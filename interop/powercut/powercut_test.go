@@ -204,7 +204,8 @@ func (x *trial) write(t *testing.T) {
 			defer all.Done()
 			rng := rand.New(rand.NewPCG(x.seed, uint64(w)))
 			have := map[string][]byte{}
-			for end := time.Now().Add(700 * time.Millisecond); time.Now().Before(end); {
+			end := time.Now().Add(700 * time.Millisecond)
+			for n := 0; n < 24/x.writers || time.Now().Before(end); n++ {
 				c, err := x.change(s, rng, w, have)
 				if err != nil {
 					t.Errorf("%s: %v", c.path, err)
