@@ -508,12 +508,13 @@ type wanted struct {
 // contents uploads the contents that the rows of a slice refer to, and returns
 // them.
 func (s *Shipper) contents(ctx context.Context, b *body, head *sliceHead, out *Shipped) ([]wanted, error) {
-	list, err := s.wantedOf(ctx, b)
+	list, begins, err := s.wantedOf(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	p := &packer{h: s.Hub}
-	for i, w := range list {
+	for i := 0; i < len(list); i++ {
+		w := list[i]
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -530,6 +531,10 @@ func (s *Shipper) contents(ctx context.Context, b *body, head *sliceHead, out *S
 			head.NotShipped = append(head.NotShipped, *why)
 		} else if err := p.add(ctx, w.sha, data, func(string) {}); err != nil {
 			return nil, err
+		}
+		if before, ok := begins[w.sha]; ok && why != nil { // nothing else has it
+			delete(begins, w.sha)
+			list = append(list, before)
 		}
 	}
 	if err := p.flush(ctx); err != nil {
@@ -606,13 +611,15 @@ func (s *Shipper) findings(ctx context.Context, path string, data []byte) (kinds
 
 // wantedOf lists the contents of a slice, each once: those that its commits wrote,
 // and those that were replaced, unless an earlier row has them. A version that is
-// the beginning of a later one of the slice is left out.
-func (s *Shipper) wantedOf(ctx context.Context, b *body) (list []wanted, err error) {
+// the beginning of a later one of the slice is left out: begins has it, by the hash of the
+// later one.
+func (s *Shipper) wantedOf(ctx context.Context, b *body) (list []wanted, begins map[string]wanted, err error) {
 	type version struct {
 		path, sha string
 	}
 	grown, known := map[version]bool{}, map[string]bool{"": true, hashOf(nil): true}
 	wrote := map[version]bool{}
+	begins = map[string]wanted{}
 	rows := map[uint64]*journal.Record{}
 	for _, rec := range b.recs {
 		rows[rec.Seq] = rec
@@ -643,13 +650,16 @@ func (s *Shipper) wantedOf(ctx context.Context, b *body) (list []wanted, err err
 				continue
 			}
 			before := version{path, m.PrevSHA256}
-			if m.PrevSHA256 != "" && !grown[before] && !wrote[before] && !known[m.PrevSHA256] {
+			if m.PrevSHA256 != "" && (grown[before] || !wrote[before]) && !known[m.PrevSHA256] {
 				had, err := s.wroteBefore(ctx, rows, m)
 				if err != nil {
-					return nil, err
+					return nil, nil, err
 				}
-				if !had {
-					add(wanted{path, m.PrevSHA256, m.PrevBytes, 0, m.PrevGit})
+				was := wanted{path, m.PrevSHA256, m.PrevBytes, m.PrevSeq, m.PrevGit}
+				if grown[before] && (wrote[before] || !had) {
+					begins[m.SHA256] = was
+				} else if !had {
+					add(was)
 				}
 			}
 			now := version{path, m.SHA256}
@@ -659,7 +669,7 @@ func (s *Shipper) wantedOf(ctx context.Context, b *body) (list []wanted, err err
 			}
 		}
 	}
-	return list, nil
+	return list, begins, nil
 }
 
 // wroteBefore reports whether the previous row that a mutation names wrote the

@@ -181,6 +181,20 @@ func TestWithheldAndLost(t *testing.T) {
 	}
 }
 
+// TestWithheldEnd: of a file whose end is withheld, the hub has the version before it.
+func TestWithheldEnd(t *testing.T) {
+	m := openMachine(t, newFrail().hub(), filepath.Join(t.TempDir(), "w"))
+	for _, text := range []string{"one\n", "two\n", secret() + "\n", "three\n"} {
+		if _, err := m.Store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text), Mode: rw.ModeAppend}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := m.ship()
+	if have := contentsOf(t, m.Hub, out.Store); len(have) != 1 || have[hashOf([]byte("one\ntwo\n"))] == "" || len(out.Withheld) != 2 {
+		t.Errorf("the hub has %q, withheld are %+v", have, out.Withheld)
+	}
+}
+
 // TestWithheldUnlessScanned: a content leaves only if the gate has listed everything in it,
 // and found nothing.
 func TestWithheldUnlessScanned(t *testing.T) {
