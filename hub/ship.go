@@ -169,7 +169,8 @@ func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 	case st.Forked:
 		return s.forked(st, "the store was found to be forked before")
 	case etag == "" && (st.Seq > 0 && st.Hold == 0 || st.Hold > 0 && st.Old != ""):
-		return s.forked(st, "the hub has no log of this store, of which %d rows were shipped", max(st.Seq, st.Hold))
+		return &Error{Code: Forked, Key: headKey(st.Store), Err: fmt.Errorf("the hub has no log of this store, of which %d rows were shipped", max(st.Seq, st.Hold)),
+			Hint: "name the hub that has it; if that one is gone, run resilient-write hub ship --restart: the store begins a new log"}
 	case etag == "" || head.Incarnation == st.Old && head.Slice == st.OldSlice:
 		return nil
 	case head.Incarnation != st.Incarnation && st.Old != "":
