@@ -260,6 +260,8 @@ func (f *frail) step(key string, do func() error) error {
 		return object.ErrUncertain
 	case "dropped": // not applied, and the caller cannot know
 		return object.ErrUncertain
+	case "refused": // for no reason
+		return object.ErrChanged
 	case "twice": // sent twice: the second one is answered
 		do()
 		return do()
@@ -283,13 +285,17 @@ func (f *frail) Get(_ context.Context, key string) (data []byte, etag string, er
 func (f *frail) PutIfAbsent(_ context.Context, key string, data []byte) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return hashOf(data), f.step(key, func() error {
+	err := f.step(key, func() error {
 		if _, ok := f.data[key]; ok {
 			return object.ErrExists
 		}
 		f.data[key] = bytes.Clone(data)
 		return nil
 	})
+	if errors.Is(err, object.ErrChanged) { // refused
+		err = object.ErrExists
+	}
+	return hashOf(data), err
 }
 
 func (f *frail) CompareAndSwap(_ context.Context, key, etag string, data []byte) (string, error) {

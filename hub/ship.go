@@ -441,6 +441,9 @@ func (s *Shipper) putSlice(ctx context.Context, st *state, key string, head slic
 	if made || err != nil {
 		return err
 	}
+	if err := s.Hub.reuse(ctx, key); err != nil {
+		return err
+	}
 	there, rows, _, err := s.Hub.getSlice(ctx, key)
 	if err != nil {
 		return err
@@ -454,7 +457,7 @@ func (s *Shipper) putSlice(ctx context.Context, st *state, key string, head slic
 		}
 		return s.forked(st, "rows %d to %d are others in the hub", b.First, b.Last)
 	}
-	return s.Hub.reuse(ctx, slices.Concat([]string{key}, s.Hub.objectKeys(there))...)
+	return s.Hub.reuse(ctx, s.Hub.objectKeys(there)...)
 }
 
 // errAgain ends a slice that must be started again.

@@ -242,8 +242,10 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})
 	_, err = s.swapTask(ctx, etag, &head)
 	if errors.Is(err, errLost) { // unless by a late request of an earlier call
-		task := head.Task
-		if head, _, err = s.task(ctx, task); err == nil && head.Lease.Holder != st.Store {
+		task, was := head.Task, etag
+		if head, etag, err = s.task(ctx, task); err == nil && etag == was {
+			err = failed(ctx, s.Hub.taskKey(task), errLost)
+		} else if err == nil && head.Lease.Holder != st.Store {
 			err = &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("another machine was faster to take task %s", task), Hint: "look again with resilient-write hub status"}
 		}
 	}

@@ -151,6 +151,44 @@ func TestResumeSweep(t *testing.T) {
 	}
 }
 
+// TestRefusedForNoReason: a store that refuses one condition although it holds loses nothing, and
+// the next call completes the work.
+func TestRefusedForNoReason(t *testing.T) {
+	for n, ended := 1, 0; ended < 2; n++ {
+		f := newFrail()
+		a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+		b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
+		a.write("a.txt", "one")
+		a.write("b.txt", strings.Repeat("large ", 1<<16))
+		ended = 0
+		try := func(what string, do func() error) {
+			f.count, f.die, f.how = 0, n, "refused"
+			if err := do(); err != nil && !IsCode(err, Unreachable) {
+				t.Errorf("step %d of %s: %v", n, what, err)
+			}
+			if f.count < n {
+				ended++
+			}
+			f.die = 0
+			if err := do(); err != nil {
+				t.Errorf("%s after step %d: %v", what, n, err)
+			}
+		}
+		try("publish", func() error {
+			_, err := a.Publish(t.Context(), PublishRequest{Task: "t", Root: a.root})
+			return err
+		})
+		a.sound(a.state().Store)
+		try("resume", func() error {
+			_, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true})
+			return err
+		})
+		if x, y := tree(t, a.root), tree(t, b.root); !maps.Equal(x, y) {
+			t.Errorf("step %d: %v, and here %v", n, x, y)
+		}
+	}
+}
+
 // TestResumeOnBase: bytes that git has are not uploaded; a resume needs a clean
 // checkout of the base commit, and names it. With WithBase it needs none.
 func TestResumeOnBase(t *testing.T) {
