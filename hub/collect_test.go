@@ -14,7 +14,8 @@ import (
 )
 
 // besides calls functions once: before it deletes an object, before it lists objects,
-// before it changes the record of a collection, and after it found a key taken. It refuses slices while it is off.
+// before it changes the record of a collection, after it found a key taken, and after it got a
+// head. It refuses slices while it is off.
 type besides struct {
 	object.Store
 	off     bool
@@ -22,6 +23,16 @@ type besides struct {
 	listed  func()
 	swapped func()
 	taken   func(key string)
+	got     func()
+}
+
+func (b *besides) Get(ctx context.Context, key string) ([]byte, string, error) {
+	data, etag, err := b.Store.Get(ctx, key)
+	if do := b.got; do != nil && strings.HasSuffix(key, "/head.json") {
+		b.got = nil
+		do()
+	}
+	return data, etag, err
 }
 
 func (b *besides) CompareAndSwap(ctx context.Context, key, etag string, data []byte) (string, error) {

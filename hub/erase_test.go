@@ -258,6 +258,30 @@ func TestEraseBesidePublish(t *testing.T) {
 	}
 }
 
+// TestReadBesideErase: a log that an erasure replaces while it is read is not taken for lost.
+func TestReadBesideErase(t *testing.T) {
+	b := &besides{Store: newFrail()}
+	m := openMachine(t, &Hub{store: b}, filepath.Join(t.TempDir(), "a"))
+	other := &Shipper{Hub: &Hub{store: b.Store}, Store: m.Store}
+	for _, read := range []func() error{
+		func() error { whole(t, m.Hub); return nil },
+		func() error { _, err := m.Hub.Fold(t.Context(), m.state().Store, nil); return err },
+	} {
+		m.write("a.txt", "one")
+		m.write("b.txt", word)
+		m.ship()
+		m.eraseWord()
+		b.got = func() {
+			if _, err := other.Ship(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := read(); err != nil || b.got != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestEraseSecret: with the secret, contents that only the hub has are found too,
 // in the manifests of all tasks; the log of another store is reported.
 func TestEraseSecret(t *testing.T) {

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,18 +49,29 @@ type log struct {
 // log reads the slices of a store, from its head back to the first. A store
 // without a head has none.
 func (h *Hub) log(ctx context.Context, store string) (*log, error) {
-	l := &log{}
 	head, etag, err := h.head(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	if l.head = head; etag == "" {
+	if etag == "" {
 		return nil, &Error{Code: NotFound, Key: headKey(store), Err: object.ErrNotFound, Hint: "resilient-write hub status lists the stores"}
 	}
-	err = h.walk(ctx, l.head.Slice, func(key string, head sliceHead, raw []byte) error {
-		l.keys, l.heads, l.slices = append(l.keys, key), append(l.heads, head), append(l.slices, raw)
-		return nil
-	})
+	var l *log
+	for range tries {
+		l = &log{head: head}
+		err = h.walk(ctx, head.Slice, func(key string, head sliceHead, raw []byte) error {
+			l.keys, l.heads, l.slices = append(l.keys, key), append(l.heads, head), append(l.slices, raw)
+			return nil
+		})
+		now, _, herr := head, "", error(nil)
+		if lost(err) { // by an erasure, which moved the head?
+			now, _, herr = h.head(ctx, store)
+		}
+		if herr != nil || now == head {
+			break
+		}
+		head = now
+	}
 	slices.Reverse(l.keys)
 	slices.Reverse(l.heads)
 	slices.Reverse(l.slices)
@@ -271,12 +283,12 @@ func (h *Hub) Verify(ctx context.Context, progress func(what string, done, total
 	for _, head := range st.Stores {
 		out.Stores++
 		n := int64(0)
-		_, err := h.Fold(ctx, head.Store, func(Row) error { n++; return nil })
+		now, err := h.Fold(ctx, head.Store, func(Row) error { n++; return nil })
 		if err := v.note(err); err != nil {
 			return out, err
 		}
 		out.Rows += n
-		err = h.walk(ctx, head.Slice, func(_ string, s sliceHead, _ []byte) error {
+		err = h.walk(ctx, cmp.Or(now.Slice, head.Slice), func(_ string, s sliceHead, _ []byte) error {
 			for _, sha := range s.Packs {
 				if err := v.pack(ctx, sha); err != nil {
 					return err
