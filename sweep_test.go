@@ -1513,6 +1513,66 @@ func TestPoisonMoveOverSweep(t *testing.T) {
 	}
 }
 
+// TestPoisonBesideSettlingSweep: a process is stopped while it empties the slots of commits,
+// after their replies. The flush of another one fails, and a third one opens the store. Before
+// one of its operations on a slot, the first one continues.
+func TestPoisonBesideSettlingSweep(t *testing.T) {
+	t.Parallel()
+	for n, stopped := 0, true; stopped; n++ {
+		for m, reached := 0, true; stopped && reached; m++ {
+			stopped, reached = besideSettling(t, n, m)
+		}
+	}
+}
+
+func besideSettling(t *testing.T, n, m int) (stopped, reached bool) {
+	t.Helper()
+	fs := simfs.New()
+	fs.WriteFile("a.txt", []byte(longText), 0o644)
+	fs.WriteFile("b.txt", []byte(humansText), 0o644)
+	open := func(nonce string, p *simfs.Process) (*rw.Store, error) {
+		return rw.OpenSim(fs, &rw.Options{Sync: rw.SyncJournal, LockTimeout: time.Millisecond},
+			rw.Sim{Nonce: nonce, Manual: true, Process: p, LockWait: time.Millisecond, Slots: 8})
+	}
+	first := fs.NewProcess()
+	a, b := must(open("0001", first))(t), must(open("0002", fs.NewProcess()))(t)
+	noErr(t, do(put("a.txt", otherText, rw.ModeOverwrite))(a))
+	deleted(t, a, "b.txt")
+	ended, stopped := stoppedAt(t, first, n, func() error { a.Sync(background); return nil })
+	if !stopped {
+		return false, false
+	}
+	failFlush(fs, 0)
+	require(t, do(put("c.txt", "c", rw.ModeCreate))(b) != nil, "no flush failed")
+	fs.Inject(nil)
+	count := 0
+	fs.Before(func(op simfs.Op) {
+		if !strings.Contains(op.Path+op.To, "/staging/") || !slices.Contains([]string{"exchange", "rename", "remove"}, op.Kind) {
+			return
+		}
+		if count++; count == m+1 {
+			fs.Before(nil)
+			first.Continue()
+			<-ended
+		}
+	})
+	c, err := open("0003", fs.NewProcess())
+	fs.Before(nil)
+	if reached = count > m; !reached {
+		first.Continue()
+		<-ended
+	}
+	noErr(t, err)
+	conflicts := c.Recovery().Conflicts
+	noErr(t, c.Close(background))
+	noErr(t, must(open("0004", fs.NewProcess()))(t).Close(background)) // where the paths were locked
+	kept := contents(fs, false)
+	if have := files(fs); have["a.txt"] != otherText || have["b.txt"] != "" || len(conflicts) > 0 || !haveText(kept, longText) || !haveText(kept, humansText) {
+		t.Fatalf("stopped at %d, continued at %d: found %s, conflicts %+v", n, m, brief(have), conflicts)
+	}
+	return true, reached
+}
+
 // heal makes flush n of the call fail and opens the store while the process that saw
 // the failure is still running. At operation m of that, something happens.
 func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (reached bool) {

@@ -86,7 +86,7 @@ func (s *Engine) FlushCopies() error {
 		case x.kind == fsx.Regular && x.nlink == 1:
 			s.lookAgainAt(x.lingerer)
 		default:
-			x.slot.Remove()
+			s.removeSlot(x.slot)
 		}
 	}
 	return err

@@ -224,7 +224,7 @@ func (s *Engine) lookAgainAt(x lingerer) {
 	}
 	now, err := f.Stat()
 	if err == nil && now.Size == x.size && now.Mtime == x.mtime {
-		x.slot.Remove()
+		s.removeSlot(x.slot)
 		return
 	}
 	if s.keepChanged(x.spent, f) != nil {

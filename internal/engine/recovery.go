@@ -598,6 +598,14 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 		return err
 	}
 	defer unlock()
+	if slices.ContainsFunc(recs, func(rec *journal.Record) bool { return s.inDoubt(rec.Writer) }) {
+		// Its writer may live, and be emptying a slot.
+		ended, err := s.Locks.History(ctx, wait, recovering)
+		if err != nil {
+			return err
+		}
+		ended()
+	}
 	// An abort of the commit may not be published yet, and neither may it be.
 	if err := s.Log.Settle(ctx); err != nil {
 		return err

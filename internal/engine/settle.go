@@ -165,8 +165,10 @@ func (t *settlement) flushAll(s *Engine) error {
 // again; clean reports whether there was one.
 func (t *settlement) clean(s *Engine) (left bool) {
 	for _, x := range t.slots {
-		if x.old == "" {
+		if x.old == "" && !t.of.handed {
 			x.slot.Remove()
+		} else if x.old == "" {
+			s.removeSlot(x.slot)
 		} else if t.grant.Try(func() error { return s.keep(x) }) != nil {
 			x.held = nil // its owner closes it
 			s.lingers(lingerer{spent: x, size: unknownSize, failed: true})
@@ -209,7 +211,19 @@ func (s *Engine) keep(x spent) error {
 	case s.linger(x, f, st):
 		return nil
 	}
-	return x.slot.Remove()
+	return s.removeSlot(x.slot)
+}
+
+// removeSlot removes the slot of a commit whose paths are not locked any more. In a
+// poisoned store it stays: another process may be completing the commit with it.
+func (s *Engine) removeSlot(slot publish.Slot) error {
+	if done, err := s.shareHistory(); err == nil {
+		defer done()
+	}
+	if err := s.certify(); err != nil {
+		return err
+	}
+	return slot.Remove()
 }
 
 // keepFile is keep for an open file. It returns the hash and size of the version that
@@ -220,6 +234,9 @@ func (s *Engine) keepFile(x spent, f fsx.File) (sha string, size int64, err erro
 		return "", 0, err
 	}
 	defer done()
+	if err := s.certify(); err != nil { // as in removeSlot
+		return "", 0, err
+	}
 	// Only a file that no other process can still write to is removed or becomes an
 	// object. What such a process wrote before shows in the stat that follows.
 	free := f.Unshared()
