@@ -764,6 +764,8 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 		{path: "observe", code: "unknown_file", directory: true},
 		{path: "observe/index", code: "unknown_file", replaced: true},
 		{path: "observe/calls.json", code: "unknown_file", replaced: true},
+		{path: "observe/snapshots", code: "unknown_file", directory: true},
+		{path: "observe/events", code: "unknown_file", directory: true},
 		{path: "tx", code: "unknown_file", directory: true},
 		{path: "tmp-unused", directory: true}, // foreign: not checked
 		{path: "chunks/up/part-001.txt", code: "unknown_file", lost: true},
@@ -826,8 +828,58 @@ func takesNewThings(t *testing.T, s *rw.Store) {
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "loose", Content: []byte("piece")}))(t)
 	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: "reader", Limit: 1}))(t)
 	must(s.Claim(inSession("one"), []string{"claimed"}, time.Minute))(t)
-	must(s.BeginCall(background, around.ToolCall{ID: "call", Host: "claude"}))(t)
+	call := around.ToolCall{ID: "call", Host: "claude", Event: "before"}
+	must(s.BeginCall(background, call))(t)
+	must(s.SeenCall(background, call))(t)
+	must(s.Snapshot(background, around.SnapshotRequest{}))(t)
 	must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+}
+
+// TestMisplacedInObserve: the error of a call names the part of the state directory that is
+// misplaced. Erase passes it over, and a file that is much too large. What is not of the store
+// stays in the directories of observe/.
+func TestMisplacedInObserve(t *testing.T) {
+	s, dir := quick(t, nil)
+	call := around.ToolCall{ID: "call", Host: "claude", Event: "before"}
+	calls := map[string]func() error{
+		"index":     func() error { return errorOf(s.Scan(background, around.ScanRequest{})) },
+		"snapshots": func() error { return errorOf(s.Snapshot(background, around.SnapshotRequest{})) },
+		"events":    func() error { return errorOf(s.SeenCall(background, call)) },
+		"loose":     func() error { return nil },
+	}
+	erase := func() error {
+		return errorOf(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte("in no file of the store")}))
+	}
+	for name, do := range calls {
+		at := statePath(dir, "observe", name)
+		noErr(t, os.MkdirAll(filepath.Dir(at), 0o700))
+		for _, plant := range misplacings {
+			if (plant.name == "a directory") == (name == "index") {
+				noErr(t, os.RemoveAll(at))
+				plant.plant(t, at)
+				e := rw.AsError("", do())
+				expect(t, name == "loose" || e != nil && e.Detail == rw.ErrBadStateDir && e.Context["part"] == "observe/"+name, "%s is %s: %v", name, plant.name, e)
+				noErr(t, erase(), name, " is ", plant.name)
+			}
+		}
+		noErr(t, os.RemoveAll(at))
+		noErr(t, do())
+	}
+	theirs := []string{"snapshots/notes.txt", "snapshots/snap_theirs.json/x", "events/notes.txt"}
+	for _, name := range theirs {
+		human(t, dir, filepath.Join(rw.StateDirName, "observe", name), "of another program")
+	}
+	long := time.Now().Add(-time.Hour)
+	noErr(t, os.Chtimes(statePath(dir, "observe", "events", "notes.txt"), long, long))
+	noErr(t, os.WriteFile(statePath(dir, "observe", "large"), nil, 0o600))
+	noErr(t, os.Truncate(statePath(dir, "observe", "large"), 3<<30))
+	for _, do := range calls {
+		noErr(t, do())
+	}
+	noErr(t, erase())
+	for _, name := range theirs {
+		fileIs(t, dir, filepath.Join(rw.StateDirName, "observe", name), "of another program")
+	}
 }
 
 // TestScratchPutReplacesAnIndexThatIsNoFile without a repair: the index is a cache, and

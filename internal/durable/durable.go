@@ -130,10 +130,13 @@ func ReadFile(dir fsx.Dir, name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	st, err := f.Stat()
+	if err == nil && st.Size > limit {
+		err = ErrTooLong
+	}
 	if err != nil {
 		return nil, err
 	}
-	return readUpTo(bytes.NewBuffer(make([]byte, 0, min(st.Size, limit)+bytes.MinRead)), f, limit)
+	return readUpTo(bytes.NewBuffer(make([]byte, 0, st.Size+bytes.MinRead)), f, limit)
 }
 
 // ReadRegular returns the bytes of a regular file by its path, which may have at

@@ -148,7 +148,7 @@ func (s *Engine) OpenPart(name string) (fsx.Dir, error) {
 	}
 	dir, err := durable.Mkdir(s.Disk.State, name, 0o700)
 	if fsx.NotDir(err) {
-		return nil, misplaced(name)
+		return nil, Misplaced(name)
 	}
 	return dir, err
 }

@@ -23,13 +23,13 @@ func (s *Engine) StatePart(path string) (fsx.Dir, error) {
 	case IsAbsent(err):
 		return nil, nil
 	case fsx.NotDir(err):
-		return nil, misplaced(path)
+		return nil, Misplaced(path)
 	}
 	return dir, err
 }
 
-// misplaced returns the error of an entry that is not what belongs in its place.
-func misplaced(path string) *fault.Fault {
+// Misplaced returns the error of an entry that is not what belongs in its place.
+func Misplaced(path string) *fault.Fault {
 	return fault.New(fault.BadStateDir).With("part", path).
 		Hintf("%s in the state directory is a link, or has another type than what belongs there; ask the user to run resilient-write check --repair, which moves it to quarantine", path)
 }
@@ -66,7 +66,7 @@ func (s *Engine) WritePart(part, name string, data []byte) error {
 	}
 	defer dir.Close()
 	if st, err := dir.Lstat(name); err == nil && st.Kind == fsx.Directory {
-		return misplaced(part + "/" + name)
+		return Misplaced(part + "/" + name)
 	}
 	return durable.WriteFile(dir, name, data, 0o600)
 }

@@ -72,7 +72,7 @@ func (s *Engine) LocateObject(object string) (*relpath.Target, error) {
 		err = relpath.ErrEscapes
 	}
 	if errors.Is(err, relpath.ErrEscapes) || errors.Is(err, relpath.ErrLoop) || fsx.NotDir(err) {
-		err = misplaced(object)
+		err = Misplaced(object)
 	}
 	if err != nil {
 		return nil, err

@@ -312,7 +312,7 @@ func (c *Commit) precondition(ctx context.Context) error {
 func (c *Commit) About(m *Mutation, err error) error {
 	e := c.s.ErrorOf(err)
 	if m.Private && (e.Code == fault.IsADirectory || e.Code == fault.NotARegularFile) {
-		e = misplaced(m.Object)
+		e = Misplaced(m.Object)
 	}
 	if e.Path == "" && !m.Private {
 		e.Path = m.Path

@@ -94,6 +94,7 @@ type Part struct {
 	name   string
 	isFile bool
 	files  []string // in the directory, that are replaced and so must be no directories
+	dirs   []string // in the directory
 	check  func(*checker) error
 	expire func(*compaction, context.Context) error
 }
@@ -114,7 +115,7 @@ var parts = []Part{
 	{name: handoff.Dir, check: (*checker).handoffs},
 	{name: "claims", files: []string{"claims.json"}},
 	{name: "hub", files: []string{"ship.json"}},
-	{name: observe.Dir, files: []string{"index", "calls.json"}},
+	{name: observe.Dir, files: []string{"index", "calls.json"}, dirs: []string{"snapshots", "events"}},
 }
 
 // note writes a note about the journal or the state directory, and makes it durable at

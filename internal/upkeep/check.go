@@ -408,6 +408,11 @@ func (c *checker) parts() error {
 				c.problem(problemForeign, part.name+"/"+name, 0, "this should be a file of the state directory, and is a directory")
 			}
 		}
+		for _, name := range part.dirs {
+			if st, err := c.Engine.LstatPart(part.name, name); err == nil && st.Kind != fsx.Directory {
+				c.problem(problemForeign, part.name+"/"+name, 0, notADirectory)
+			}
+		}
 		if part.check == nil {
 			continue
 		}
@@ -421,6 +426,8 @@ func (c *checker) parts() error {
 // quarantineName is where damaged things are moved to.
 const quarantineName = "quarantine"
 
+const notADirectory = "this should be a directory of the state directory, and is not a directory"
+
 // misplaced reports an entry that has the name of a part of the state directory and is
 // not a directory. It must not keep the check from the other parts.
 func (c *checker) misplaced(part string) bool {
@@ -428,7 +435,7 @@ func (c *checker) misplaced(part string) bool {
 	if err != nil || st.Kind == fsx.Directory {
 		return false
 	}
-	c.problem(problemForeign, part, 0, "this should be a directory of the state directory, and is not a directory")
+	c.problem(problemForeign, part, 0, notADirectory)
 	return true
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -460,12 +459,20 @@ func (e *eraser) edit(f file) func(text []byte) ([]byte, error) {
 	return nil
 }
 
+// maxEdited is the size in bytes up to which a file is edited.
+const maxEdited = 1 << 30
+
 // edited adds the erasure that edits a file. One that cannot be read is removed.
 func (e *eraser) edited(f file, edit func([]byte) ([]byte, error)) error {
 	if e.n == nil && f.path() != scratch.Index {
 		return nil
 	}
-	old, err := durable.ReadFile(f.dir, f.name, math.MaxInt64-1)
+	old, err := durable.ReadFile(f.dir, f.name, maxEdited)
+	if engine.IsOdd(err) { // not one of ours
+		if hit, herr := e.contains(f); !hit {
+			return herr
+		}
+	}
 	if err != nil {
 		return ignoreAbsent(err)
 	}
@@ -508,7 +515,10 @@ func (e *eraser) entries(index []byte) (kept []byte, err error) {
 
 // listed hits the objects of the scratchpad that the index describes with the secret.
 func (e *eraser) listed(dir fsx.Dir) error {
-	index, err := durable.ReadFile(dir, scratch.IndexFile, math.MaxInt64-1)
+	index, err := durable.ReadFile(dir, scratch.IndexFile, maxEdited)
+	if engine.IsOdd(err) {
+		return nil
+	}
 	for line := range bytes.Lines(index) {
 		if name := objectOf(line); name != "" && e.in(line) {
 			e.hit[name] = true

@@ -225,6 +225,9 @@ func (l *Layer) First(call, event string) (bool, error) {
 		return false, err
 	}
 	dir, err := up.OpenDir(eventsDir)
+	if fsx.NotDir(err) {
+		err = engine.Misplaced(Dir + "/" + eventsDir)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -238,7 +241,7 @@ func (l *Layer) First(call, event string) (bool, error) {
 	now := l.Now()
 	for _, name := range names {
 		st, err := dir.Lstat(name)
-		if err == nil && (now.Sub(time.Unix(0, st.Mtime)).Abs() > eventAge || name != mine && strings.HasPrefix(name, prefix)) {
+		if err == nil && len(name) == len(mine) && (now.Sub(time.Unix(0, st.Mtime)).Abs() > eventAge || name != mine && strings.HasPrefix(name, prefix)) {
 			dir.Remove(name)
 		}
 	}

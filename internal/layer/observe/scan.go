@@ -208,6 +208,9 @@ func (s *scan) save(dir fsx.Dir) error {
 		if at, ok := scannedAt(dir); ok && at != s.old.Scanned {
 			return nil
 		}
+		if st, err := dir.Lstat(indexFile); err == nil && st.Kind == fsx.Directory {
+			return engine.Misplaced(Dir + "/" + indexFile)
+		}
 		return durable.WriteFile(dir, indexFile, s.fresh.encode(), 0o600)
 	})
 }

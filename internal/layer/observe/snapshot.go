@@ -100,6 +100,9 @@ func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, er
 	}
 	defer up.Close()
 	dir, err := durable.Mkdir(up, snapshotDir, 0o700)
+	if fsx.NotDir(err) {
+		err = engine.Misplaced(Dir + "/" + snapshotDir)
+	}
 	if err != nil {
 		return snap, err
 	}
@@ -205,10 +208,14 @@ func (l *Layer) expire(dir fsx.Dir, made string) error {
 		return err
 	}
 	for _, name := range slices.Backward(names) { // the description first: without it there is no snapshot
-		if !stays[strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".index")] {
-			if err := dir.Remove(name); err != nil && !engine.IsAbsent(err) {
-				return err
-			}
+		if stays[strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".index")] || !strings.HasPrefix(name, snapshotStem) {
+			continue
+		}
+		if st, err := dir.Lstat(name); err == nil && st.Kind == fsx.Directory { // not one of ours
+			continue
+		}
+		if err := dir.Remove(name); err != nil && !engine.IsAbsent(err) {
+			return err
 		}
 	}
 	return nil
