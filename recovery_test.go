@@ -1718,6 +1718,55 @@ func TestRoomThatCannotBeCut(t *testing.T) {
 	s.Close(background)
 }
 
+// TestStagedBytesThatAreLeftSweep: a process died before it published a file. Its bytes cannot be
+// read, or do not fit into history, when the store is opened next, and again. They are not lost.
+func TestStagedBytesThatAreLeftSweep(t *testing.T) {
+	t.Parallel()
+	for _, errno := range []error{syscall.ENOSPC, syscall.EIO, syscall.EACCES} {
+		for n, reached := 0, true; reached; n++ {
+			fs := simfs.New()
+			fs.WriteFile("a.txt", []byte(longText), 0o644)
+			s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Manual: true}))(t)
+			diesAt(fs, -1, "exchange", nil)
+			s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite))
+			fs = fs.Crash(1, simfs.All)
+			reached = n == 0
+			if errno == syscall.ENOSPC {
+				fs.WriteFile("a.txt", []byte(humansText), 0o644)
+			}
+			conflicts := 0
+			for _, nonce := range []string{"0002", "0003"} {
+				count := 0
+				fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+					slot := strings.Contains(op.Path, "/staging/") && !strings.Contains(op.Path, "witness")
+					if count++; errno == syscall.ENOSPC && op.Kind == "create" && strings.Contains(op.Path, "/history/") {
+						f.Err = errno
+					} else if !slot {
+						count--
+					} else if errno != syscall.ENOSPC && count == n+1 {
+						f.Err, reached = errno, true
+					}
+					return f
+				})
+				s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: nonce, Manual: true})
+				if err == nil {
+					conflicts += len(s.Recovery().Conflicts)
+					s.Close(background)
+				}
+				fs.Inject(nil)
+				fs.Kill()
+			}
+			s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0004", Manual: true}))(t)
+			expect(t, haveText(contents(fs, false), otherText), "%v of operation %d: the bytes are lost", errno, n)
+			expect(t, conflicts <= 1, "%v of operation %d: %d conflicts", errno, n, conflicts)
+			nothingStaged(t, s)
+			check(t, s, true)
+			s.Close(background)
+			reached = reached && errno != syscall.ENOSPC
+		}
+	}
+}
+
 // TestHeldSlotOfAnotherUser: a slot with a file that the process may not read is one that a
 // commit uses.
 func TestHeldSlotOfAnotherUser(t *testing.T) {

@@ -683,7 +683,11 @@ func (s *Engine) settleFinished(all []*finisher, out *Report) error {
 		out.Warn(call.WarnHistorySkipped)
 	}
 	for _, f := range all {
-		if f.last {
+		f.left = f.left || slices.ContainsFunc(f.parts, func(p *recovered) bool { return p.left })
+		switch {
+		case f.last && f.left:
+			s.Rows.leave(f.rec.Seq)
+		case f.last:
 			s.Rows.trust(f.rec.Seq)
 		}
 	}

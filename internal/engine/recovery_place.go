@@ -24,6 +24,7 @@ type deadCommit struct {
 
 	turns  turns // names that it turns
 	turned bool  // what clears them is durable
+	left   bool  // slots hold the only copies of its versions
 	goes   map[*turn][]string
 }
 
@@ -76,7 +77,17 @@ func (f *finisher) place(ctx context.Context) error {
 		p := &recovered{f: f, m: m}
 		f.parts = append(f.parts, p)
 		err := p.open()
-		if err == nil {
+		if err != nil && p.ch == nil {
+			return err
+		}
+		later, lerr := p.isOver()
+		switch {
+		case lerr != nil:
+			err = lerr
+		case later && !IsShortage(err):
+			p.keepOrLeave()
+			continue
+		case err == nil:
 			err = p.place()
 		}
 		if IsShortage(err) {
@@ -322,19 +333,20 @@ func (p *recovered) openBytes() error {
 	return nil
 }
 
+// isOver reports whether a later row of one of the paths decides what is there.
+func (p *recovered) isOver() (bool, error) {
+	for _, path := range p.paths() {
+		last, err := p.f.s.LastRow(path)
+		if err != nil || last.Seq != p.f.rec.Seq {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // place brings the file under its name where that is still to be done and the
 // target is what the row expects. Otherwise it says why not.
 func (p *recovered) place() error {
-	s := p.f.s
-	for _, path := range p.paths() {
-		last, err := s.LastRow(path)
-		if err != nil {
-			return err
-		}
-		if last.Seq != p.f.rec.Seq { // a later commit of the path decides
-			return p.keepOurs()
-		}
-	}
 	if seen, err := p.witnessed(); err != nil || !seen {
 		return err
 	}
@@ -460,11 +472,29 @@ func (p *recovered) isWhole() (bool, error) {
 	return sha == p.ch.New.SHA256, err
 }
 
+// keepOrLeave makes the staged bytes a version, or leaves them in the slot for the next Open.
+func (p *recovered) keepOrLeave() {
+	if p.keepOurs() != nil {
+		p.left = true
+		p.f.s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
+		p.f.found.Warn(call.WarnHistorySkipped)
+	}
+}
+
+var errUnread = errors.New("the staged file could not be opened")
+
 // keepOurs makes the staged bytes a version; of an append, the bytes to be
 // added.
 func (p *recovered) keepOurs() error {
-	if p.file == nil || p.m.Class != "" || p.ch.Primitive == publish.Move || p.ch.Primitive == publish.Delete {
+	if p.m.Class != "" || p.ch.Primitive == publish.Move || p.ch.Primitive == publish.Delete {
 		return nil
+	}
+	if p.file == nil {
+		held, err := p.ch.Slot.Holds()
+		if err == nil && held == publish.Staged {
+			err = errUnread
+		}
+		return err
 	}
 	st, err := p.file.Stat()
 	if err != nil {
@@ -489,11 +519,7 @@ func (p *recovered) found() RecoveredPath {
 // row that says so.
 func (p *recovered) conflict(ctx context.Context) error {
 	s := p.f.s
-	if err := p.keepOurs(); err != nil {
-		p.left = true
-		s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
-		p.f.found.Warn(call.WarnHistorySkipped)
-	}
+	p.keepOrLeave()
 	p.f.found.Conflicts = append(p.f.found.Conflicts, p.found())
 	row := s.RowAbout(journal.KindConflict, p.f.rec, p.reason)
 	for _, path := range p.paths() {

@@ -24,6 +24,7 @@ type RowIndex struct {
 	table    *index.Index
 	from     *journal.Pos      // where the snapshot ends
 	open     map[uint64]string // commits of other writers that are not known to be settled
+	left     map[uint64]bool   // those of them that are left to the next Open
 	over     []overNote        // notes about them
 	settled  map[string]uint64 // what each writer has said last of what is settled
 	imported int64             // bytes of the legacy journal that are taken over
@@ -78,7 +79,7 @@ func OpenRows(dir fsx.Dir) (*RowIndex, error) {
 }
 
 func (r *RowIndex) clear() {
-	r.open, r.ahead, r.settled = map[uint64]string{}, map[int64]line{}, map[string]uint64{}
+	r.open, r.left, r.ahead, r.settled = map[uint64]string{}, map[uint64]bool{}, map[int64]line{}, map[string]uint64{}
 	r.from, r.imported, r.since, r.off, r.over = nil, 0, 0, 0, nil
 }
 
@@ -247,7 +248,7 @@ func (r *RowIndex) unsettled(but string) []uint64 {
 	defer r.mu.Unlock()
 	var list []uint64
 	for seq, writer := range r.open {
-		if writer != but {
+		if writer != but && !r.left[seq] {
 			list = append(list, seq)
 		}
 	}
@@ -292,7 +293,14 @@ func (r *RowIndex) doubtful(seq uint64) (writer string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	writer, ok = r.open[seq]
-	return writer, ok && writer != r.own
+	return writer, ok && writer != r.own && !r.left[seq]
+}
+
+// leave leaves a commit to the next Open: a slot of it holds the only copy of a version.
+func (r *RowIndex) leave(seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[seq] = true
 }
 
 // trust notes that a commit is settled.
