@@ -127,6 +127,9 @@ func TestHostileStateSweep(t *testing.T) {
 			if err == nil {
 				errs = calls(s, n)
 			}
+			for _, of := range []error{rw.ErrIsADirectory, rw.ErrNotADirectory, rw.ErrNotARegularFile} { // a path of the caller
+				expect(t, !errors.Is(errs[0], of), "%s is %s: open: %v", p, what, errs[0])
+			}
 			for i, err := range errs {
 				expect(t, !errors.Is(err, rw.ErrInternal), "%s is %s: call %d: %v (%v)", p, what, i, err, errors.Unwrap(err))
 			}

@@ -167,6 +167,12 @@ func (s *Engine) VerbFault(op string, err error) *fault.Fault {
 			e.Hintf("the process lacks a permission for %s of the store; ask the user to give the state directory to its user again (chown -R, chmod -R u+rwX), and to set a umask that leaves these rights", path.Base(at.Path))
 		}
 	}
+	if op == "open" && errors.As(err, &at) && slices.Contains([]fault.Code{fault.IsADirectory, fault.NotADirectory, fault.NotARegularFile}, e.Code) {
+		name := path.Base(at.Path)
+		e = fault.New(fault.BadStateDir).Because(err).With("part", name).
+			Hintf("%s in the state directory is a link, or has another type than what belongs there; ask the user to move it to another place", name)
+		e.Op = op
+	}
 	if e.Effect == "" {
 		e.Effect = fault.EffectNone
 	}
