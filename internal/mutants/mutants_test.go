@@ -24,7 +24,7 @@ var mutants = []mutant{
 	{
 		Point: 3, Fault: "recovery judges a path from each of its commits, not from the newest",
 		File: "internal/engine/recovery_place.go",
-		Old:  "if last.Seq != p.f.rec.Seq { // a later", New: "if last.Seq < p.f.rec.Seq { // a later",
+		Old:  "if err != nil || last.Seq != p.f.rec.Seq {", New: "if err != nil || last.Seq < p.f.rec.Seq {",
 		Run: "TestOlderCommitSweep",
 	},
 	{
@@ -107,6 +107,12 @@ var mutants = []mutant{
 		File: "internal/journal/log.go",
 		Old:  "if l.o.Marked != nil && l.o.Marked() {", New: "if l.o.Marked == nil {",
 		Dir: "internal/journal", Run: "TestPoison",
+	},
+	{
+		Point: 8, Fault: "a poisoned process empties slots that another one completes",
+		File: "internal/engine/settle.go",
+		Old:  "if err := s.certify(); err != nil { // as in removeSlot", New: "if err := s.certify(); err != nil && s == nil {",
+		Run: "TestPoison",
 	},
 	{
 		Point: 9, Fault: "the version of another program is not flushed before it enters history",
