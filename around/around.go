@@ -210,7 +210,7 @@ const (
 	HunksNotKept  = "not_kept"  // history does not have all versions
 	HunksFiltered = "filtered"  // git converts its bytes, or would run a filter
 	HunksIgnored  = "ignored"   // git ignores it
-	HunksUnmerged = "unmerged"  // it has a conflict in the index, or is no regular file there
+	HunksUnmerged = "unmerged"  // in the index it has a conflict, is no regular file, or has skip-worktree or assume-unchanged
 )
 
 // StageResult is what was put into git's index.

@@ -22,7 +22,7 @@ const (
 	ErrNotKept  Reason = "not_kept"  // history does not have all versions
 	ErrFiltered Reason = "filtered"  // git converts its bytes, or would run a filter
 	ErrIgnored  Reason = "ignored"   // git ignores it
-	ErrUnmerged Reason = "unmerged"  // it has a conflict in the index, or is no regular file there
+	ErrUnmerged Reason = "unmerged"  // in the index it has a conflict, is no regular file, or is not compared
 )
 
 func (r Reason) Error() string { return string(r) }

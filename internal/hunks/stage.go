@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -33,7 +34,9 @@ type stager struct {
 	copy  string // GIT_INDEX_FILE
 	input bytes.Buffer
 
-	placed bool // the lock has become the index
+	removed map[string]bool // names
+	inFiles map[string]bool // results of inFile, by directory
+	placed  bool            // the lock has become the index
 }
 
 // Staged is what Stage did with the files, by path.
@@ -48,7 +51,7 @@ type Staged struct {
 func Stage(ctx context.Context, dir string, files []*Net) (out Staged, err error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
-	s := &stager{ctx: ctx, dir: dir}
+	s := &stager{ctx: ctx, dir: dir, removed: map[string]bool{}, inFiles: map[string]bool{}}
 	index, err := s.git(nil, "rev-parse", "--path-format=absolute", "--git-path", "index")
 	below, berr := s.git(nil, "rev-parse", "--show-prefix")
 	if err != nil || berr != nil {
@@ -68,7 +71,7 @@ func Stage(ctx context.Context, dir string, files []*Net) (out Staged, err error
 			os.Remove(at + ".lock")
 		}
 	}()
-	if err := s.copyOf(at); err != nil {
+	if err := s.copyOf(at, lock); err != nil {
 		return out, err
 	}
 	defer os.Remove(s.copy)
@@ -106,13 +109,15 @@ func (s *stager) git(in io.Reader, args ...string) ([]byte, error) {
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		err = fmt.Errorf("git %s: %w", args[0], err) // its message holds paths
+		err = cmp.Or(s.ctx.Err(), error(fault.New(fault.InvalidArgument).Because(err).Hintf("git cannot read or write this repository; git status tells more"))) // its message holds paths
 	}
 	return out, err
 }
 
-// copyOf makes the copy of the index, in its directory: it may refer to a shared one.
-func (s *stager) copyOf(index string) error {
+// copyOf makes the copy of the index, in its directory: it may refer to a shared one. It has
+// the time of the index, by which git knows the entries whose files may have changed since.
+// The lock gets its permissions.
+func (s *stager) copyOf(index string, lock *os.File) error {
 	f, err := os.CreateTemp(filepath.Dir(index), "resilientwrite-index-")
 	if err != nil {
 		return err
@@ -123,6 +128,9 @@ func (s *stager) copyOf(index string) error {
 		_, err = f.Write(data)
 	}
 	f.Close()
+	if info, serr := os.Stat(index); err == nil && serr == nil {
+		err = cmp.Or(os.Chtimes(name, time.Time{}, info.ModTime()), lock.Chmod(info.Mode().Perm()))
+	}
 	if errors.Is(err, os.ErrNotExist) { // nothing was ever staged
 		err = os.Remove(name)
 	} else if err != nil {
@@ -161,6 +169,9 @@ func (s *stager) add(n *Net) (changed bool, err error) {
 			return false, err
 		}
 	} else if n.In.Exists {
+		if s.inFile(s.below + n.Path) {
+			return false, ErrOverlap
+		}
 		if _, err := s.git(nil, "check-ignore", "-q", "--no-index", "--", "./"+n.Path); err == nil {
 			return false, ErrIgnored
 		}
@@ -175,6 +186,7 @@ func (s *stager) add(n *Net) (changed bool, err error) {
 	object := strings.Repeat("0", max(40, len(was.object)))
 	if !want.Exists {
 		fmt.Fprintf(&s.input, "0 %s\t%s\x00", object, s.below+n.Path)
+		s.removed[s.below+n.Path] = true
 		return true, nil
 	}
 	out, err := s.git(bytes.NewReader(want.Text), "hash-object", "-w", "--stdin", "--no-filters")
@@ -206,9 +218,25 @@ func (n *Net) in(have Version) (Version, error) {
 	return have, ErrOverlap
 }
 
+// inFile reports whether the index has a file, a link or a submodule in the place of a
+// directory of a name. Git would remove it.
+func (s *stager) inFile(name string) bool {
+	dir := path.Dir(name)
+	if dir == "." {
+		return false
+	}
+	is, known := s.inFiles[dir]
+	if !known {
+		_, err := s.git(nil, "rev-parse", "-q", "--verify", ":0:"+dir)
+		is = err == nil && !s.removed[dir] || s.inFile(dir)
+		s.inFiles[dir] = is
+	}
+	return is
+}
+
 // entry returns the index entry of a name.
 func (s *stager) entry(path string) (entry, error) {
-	out, err := s.git(nil, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", path)
+	out, err := s.git(nil, "--literal-pathspecs", "ls-files", "--stage", "-v", "-z", "--", path)
 	if err != nil {
 		return entry{}, err
 	}
@@ -218,10 +246,10 @@ func (s *stager) entry(path string) (entry, error) {
 	switch {
 	case first == "":
 		return entry{}, nil
-	case len(fields) != 3 || fields[2] != "0" || name != path || !strings.HasPrefix(fields[0], "100"):
+	case len(fields) != 4 || fields[0] != "H" || fields[3] != "0" || name != path || !strings.HasPrefix(fields[1], "100"):
 		return entry{}, ErrUnmerged
 	}
-	return entry{fields[0], fields[1]}, nil
+	return entry{fields[1], fields[2]}, nil
 }
 
 // converted refuses a file whose bytes git converts when it adds them to the index: a
