@@ -168,10 +168,13 @@ func (n *node) ordered() any {
 // leaves empty go with it.
 func drop(text string, trail []*node, i int) string {
 	n := trail[len(trail)-1]
-	for len(n.members) == 1 && len(trail) > 1 && !strings.Contains(strip(text, n), "/") {
+	for len(n.members) == 1 && len(trail) > 1 {
 		outer := trail[len(trail)-2]
-		i = slices.IndexFunc(outer.members, func(m keyed) bool { return m.node.start == n.start })
-		n, trail = outer, trail[:len(trail)-1]
+		at := slices.IndexFunc(outer.members, func(m keyed) bool { return m.node.start == n.start })
+		if strings.Contains(strip(text, outer.members[at]), "/") {
+			break
+		}
+		n, i, trail = outer, at, trail[:len(trail)-1]
 	}
 	return cut(text, n, i)
 }

@@ -278,35 +278,35 @@ func unsetJSON(text string, at []string, key string, value any) (string, error) 
 	return drop(text, trail, i), nil
 }
 
-// strip returns the rest of a container without its only member: comments.
-func strip(text string, n *node) string {
-	m := n.members[0]
-	return text[n.start+1:m.start] + text[m.end:n.end-1]
+// strip returns the rest of a member without the only one of its container: comments.
+func strip(text string, outer keyed) string {
+	m, n := outer.members[0], outer.node
+	return text[outer.start:n.start] + text[n.start+1:m.start] + text[m.end:n.end-1] + text[n.end:max(n.end, outer.comma)]
 }
 
 // cut removes a member with its comma, and its line.
 func cut(text string, n *node, i int) string {
 	m := n.members[i]
-	before, from, to := text[:m.start], n.start+1, m.end
+	before, from, rest := text[:m.start], n.start+1, text[m.end:]
 	if i > 0 {
 		from = n.members[i-1].end
 	}
 	switch {
-	case m.comma >= 0:
-		to = m.comma + 1
+	case m.comma >= 0: // comments before it stay
+		rest = strings.TrimLeft(text[m.end:m.comma], " \t\r\n") + text[m.comma+1:]
 	case i > 0: // the comma before it goes; comments after that stay
 		comma := n.members[i-1].comma
 		before = text[:comma] + text[comma+1:m.start]
 	}
 	start := len(before) - trailing(before)
 	if len(n.members) == 1 {
-		to += len(text[to:n.end-1]) - len(strings.TrimLeft(text[to:n.end-1], " \t\r\n"))
+		rest = strings.TrimLeft(rest, " \t\r\n")
 	}
 	gap := ""
-	if between := before[from:start]; strings.Contains(between[strings.LastIndexByte(between, '\n')+1:], "//") && !strings.HasPrefix(strings.TrimLeft(text[to:], " \t\r"), "\n") {
+	if between := before[from:start]; strings.Contains(between[strings.LastIndexByte(between, '\n')+1:], "//") && !strings.HasPrefix(strings.TrimLeft(rest, " \t\r"), "\n") {
 		gap = "\n" // a comment ends with its line
 	}
-	return before[:start] + gap + text[to:]
+	return before[:start] + gap + rest
 }
 
 // indentAt is the white space that begins the line of a place.

@@ -69,7 +69,7 @@ func setTOML(text string, e Edit) (string, error) {
 			lines[i] = lines[i][:len(key)-len(strings.TrimLeft(key, " \t"))] + pair + comment
 			return strings.Join(lines, ""), nil
 		}
-		if strings.TrimSpace(lines[i]) != "" {
+		if line := strings.TrimSpace(lines[i]); line != "" && line[0] != '#' {
 			last = i
 		}
 	}
