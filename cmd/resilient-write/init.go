@@ -146,7 +146,7 @@ func (a *app) machine() (clients.Place, error) {
 		return clients.Place{}, &misuse{"the home directory is not known", "set HOME"}
 	}
 	config, err := os.UserConfigDir()
-	return clients.Place{OS: runtime.GOOS, Home: home, Config: config, Project: root}, err
+	return clients.Place{OS: runtime.GOOS, Home: relpath.Resolved(home), Config: config, Project: root}, err
 }
 
 // chosen returns the clients that are named, or found.
@@ -354,10 +354,14 @@ func (s *setup) edit(path string, change func(string) (string, error)) error {
 		return err
 	}
 	after, err := change(f.after)
-	if err == nil {
-		f.after = after
+	if err != nil || after == f.after {
+		return err
 	}
-	return err
+	if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&0o222 == 0 {
+		return errors.New("it is read-only")
+	}
+	f.after = after
+	return nil
 }
 
 // maxConfig limits the size of a configuration: a larger file is something

@@ -31,6 +31,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -777,6 +778,32 @@ func TestInitLosesNoSave(t *testing.T) {
 	if e := (*rw.Error)(nil); err != nil && (!errors.As(err, &e) || e.Detail != rw.ErrChangedDuringWrite || e.Effect != rw.EffectUnknown) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestInitLeavesWhatIsTheUsers: a file that is read-only, a plugin that the user has
+// changed, and a home directory that is no project, also behind a link.
+func TestInitLeavesWhatIsTheUsers(t *testing.T) {
+	d := newDesk(t)
+	d.write(".cursor/mcp.json", "{}", 0o444)
+	_, code := d.run("init", "opencode", "--hooks")
+	equal(t, code, 0)
+	plugin := ".opencode/plugins/" + hostevent.OpenCode
+	d.write(plugin, d.tree()[plugin][len("-rw-r--r-- "):]+"// mine\n", 0o644)
+	before := d.tree()
+	for _, args := range [][]string{{"cursor"}, {"opencode", "--hooks"}} {
+		_, code := d.run(append([]string{"init"}, args...)...)
+		equal(t, code, int(rw.CodeInvalid), args)
+		equal(t, cmp.Diff(before, d.tree()), "", args)
+	}
+	d.run("init", "opencode", "--remove")
+	equal(t, d.tree()[plugin], before[plugin], "removed")
+
+	d.project, d.home = d.home, filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(d.project, d.home); err != nil {
+		t.Skip("no links here:", err)
+	}
+	_, code = d.run("init", "claude-code")
+	equal(t, code, int(rw.CodeInvalid), "the home directory")
 }
 
 // TestInitRemovesWhatAKilledOneLeft: and nothing else that has a similar name.

@@ -41,10 +41,12 @@ type File struct {
 var cline = regexp.MustCompile(`^#!/bin/sh\ncommand -v (.+) >/dev/null \|\| exit 0; (.+) hook --host cline ([A-Za-z]+) \|\| exit 0\n$`)
 
 // Ours reports whether a text is this file, whatever the program is called, and holds
-// nothing of a user. One that is not executed names resilient-write.
+// nothing of a user.
 func (f File) Ours(text string) bool {
 	if !f.Exec {
-		return strings.Contains(text, "resilient-write")
+		before, after, _ := strings.Cut(openCode, openCodeProgram)
+		name := strings.TrimSuffix(strings.TrimPrefix(text, before), after)
+		return before+name+after == text && json.Valid([]byte(name))
 	}
 	m := cline.FindStringSubmatch(text)
 	return m != nil && m[1] == m[2] && strings.HasSuffix(f.Project, "/"+m[3])
@@ -55,6 +57,8 @@ var clineEvents = []string{"PreToolUse", "PostToolUse", "TaskStart", "TaskResume
 
 //go:embed opencode.js
 var openCode string
+
+const openCodeProgram = `"resilient-write"` // in it
 
 // OpenCode is the name of the plugin for OpenCode.
 const OpenCode = "resilient-write.js"
@@ -67,7 +71,7 @@ func Config(host, program string) ([]File, error) {
 	switch host {
 	case "opencode":
 		name, _ := json.Marshal(program)
-		return []File{{Project: ".opencode/plugins/" + OpenCode, User: "~/.config/opencode/plugins/" + OpenCode, Text: strings.Replace(openCode, `"resilient-write"`, string(name), 1)}}, nil
+		return []File{{Project: ".opencode/plugins/" + OpenCode, User: "~/.config/opencode/plugins/" + OpenCode, Text: strings.Replace(openCode, openCodeProgram, string(name), 1)}}, nil
 	case "cline":
 		var list []File
 		for _, event := range clineEvents {
