@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,9 +42,15 @@ type Workspaces struct {
 	Open func(ctx context.Context, root string) (*rw.Store, error)
 
 	mu       sync.Mutex
-	boxes    map[string]*toolbox.Toolbox
-	stores   []*rw.Store
+	opened   map[string]workspace
 	declared map[string][]string // by session
+}
+
+// workspace is a root that was opened.
+type workspace struct {
+	dir   fs.FileInfo // to notice another directory in its place
+	store *rw.Store
+	box   *toolbox.Toolbox
 }
 
 // Close closes the stores that were opened.
@@ -50,10 +58,10 @@ func (w *Workspaces) Close(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
-	for _, s := range w.stores {
-		errs = append(errs, s.Close(ctx))
+	for _, at := range w.opened {
+		errs = append(errs, at.store.Close(ctx))
 	}
-	w.stores, w.boxes = nil, nil
+	w.opened = nil
 	return errors.Join(errs...)
 }
 
@@ -72,23 +80,23 @@ func (w *Workspaces) declare(session string, dirs []string) {
 	}
 }
 
-// roots lists the roots for a session, that of the server first.
-func (w *Workspaces) roots(session string) (list []string) {
+// roots lists the roots for a session, that of the server first, even if it is gone.
+func (w *Workspaces) roots(session string) []string {
+	list := []string{relpath.Resolved(w.Root)}
 	add := func(dir string) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) && !slices.Contains(list, real) && len(list) < maxWorkspaces {
 			list = append(list, real)
 		}
 	}
-	add(w.Root)
 	for _, dir := range w.Allow {
 		add(dir)
 	}
-	if w.Worktrees && len(list) > 0 {
+	if w.Worktrees {
 		for _, dir := range place.Worktrees(list[0]) {
 			add(dir)
 		}
 	}
-	allowed := list[min(1, len(list)):]
+	allowed := list[1:]
 	w.mu.Lock()
 	declared := w.declared[session]
 	w.mu.Unlock()
@@ -104,18 +112,23 @@ func (w *Workspaces) roots(session string) (list []string) {
 func (w *Workspaces) box(ctx context.Context, h *host, root string) (*toolbox.Toolbox, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if box := w.boxes[root]; box != nil {
-		return box, nil
+	dir, _ := os.Stat(root) // opening it reports the error
+	if at, ok := w.opened[root]; ok {
+		if os.SameFile(at.dir, dir) {
+			return at.box, nil
+		}
+		at.store.Close(ctx) // its directory was removed or moved
+		delete(w.opened, root)
 	}
 	s, err := w.Open(context.WithoutCancel(ctx), root)
 	if err != nil {
 		return nil, err
 	}
-	if w.boxes == nil {
-		w.boxes = map[string]*toolbox.Toolbox{}
+	if w.opened == nil {
+		w.opened = map[string]workspace{}
 	}
-	w.stores, w.boxes[root] = append(w.stores, s), toolbox.New(s, h.boxOptions())
-	return w.boxes[root], nil
+	w.opened[root] = workspace{dir, s, toolbox.New(s, h.boxOptions())}
+	return w.opened[root].box, nil
 }
 
 // names returns short names of roots, by which a call can name them: the name of the
@@ -149,9 +162,6 @@ func (h *host) target(ctx context.Context, t ToolInfo, args json.RawMessage) (*t
 		session = s.SessionID()
 	}
 	roots := w.roots(session)
-	if len(roots) == 0 { // the root of the server is gone, which its store reports
-		return h.box, args, nil
-	}
 	var all map[string]json.RawMessage
 	if len(args) > 0 && json.Unmarshal(args, &all) != nil {
 		return h.box, args, nil // the decoder of the tool reports the error

@@ -483,4 +483,18 @@ func TestAllowedRoots(t *testing.T) {
 	}
 	doc, _ := json.Marshal(list.Tools)
 	expect(t, len(doc) <= 10240, "%d bytes", len(doc))
+
+	// One that is replaced is opened again. No call for it goes to another, also when that
+	// is gone.
+	for _, dir := range []string{more, root} {
+		if err := os.Rename(dir, dir+".old"); err != nil {
+			t.Skip("an open directory cannot be moved:", err)
+		}
+		noErr(t, os.MkdirAll(more, 0o755))
+		name := filepath.Base(dir) + ".txt"
+		req.Params.Arguments = map[string]any{"path": name, "content": "x", "workspace": must(filepath.EvalSymlinks(more))(t)}
+		res, err := c.CallTool(t.Context(), req)
+		expect(t, err == nil && !res.IsError, "%v: %+v", err, res)
+		testbed.Holds(t, filepath.Join(more, name), "x")
+	}
 }
