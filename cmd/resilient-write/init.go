@@ -221,7 +221,7 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 			for _, f := range s.files { // a client is configured completely or not at all
 				f.after = f.was
 			}
-			return "refused", []string{s.shown(s.place.Find(f)) + ": " + plainError(err) + "; nothing was changed for " + c.Title + ". Edit the file by hand, as docs/install.md shows"}
+			return "refused", []string{plainError(err) + "; nothing was changed for " + c.Title + ". Edit the file by hand, as docs/install.md shows"}
 		}
 		if !s.remove {
 			notes = append(notes, c.Notes(s.approve)...)
@@ -307,7 +307,7 @@ func (s *setup) planHooks(c clients.Client, f clients.File) error {
 			case !own && text != "" && s.remove:
 				return text, nil
 			case !own && text != "":
-				return "", errors.New("another hook is there: " + s.shown(path))
+				return "", errors.New("another hook is there")
 			case s.remove && h.Merge:
 				return clients.UnsetHooks(text)
 			case s.remove:
@@ -347,8 +347,13 @@ func (s *setup) wanted(c clients.Client, f clients.File) bool {
 	return false
 }
 
-// edit changes one file in memory.
-func (s *setup) edit(path string, change func(string) (string, error)) error {
+// edit changes one file in memory. Its error names the file.
+func (s *setup) edit(path string, change func(string) (string, error)) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.New(s.shown(path) + ": " + plainError(err))
+		}
+	}()
 	f, err := s.file(path)
 	if err != nil {
 		return err

@@ -789,10 +789,11 @@ func TestInitLeavesWhatIsTheUsers(t *testing.T) {
 	equal(t, code, 0)
 	plugin := ".opencode/plugins/" + hostevent.OpenCode
 	d.write(plugin, d.tree()[plugin][len("-rw-r--r-- "):]+"// mine\n", 0o644)
+	d.write(".claude/settings.json", "{\"hooks\": []}", 0o644)
 	before := d.tree()
-	for _, args := range [][]string{{"cursor"}, {"opencode", "--hooks"}} {
-		_, code := d.run(append([]string{"init"}, args...)...)
-		equal(t, code, int(rw.CodeInvalid), args)
+	for file, args := range map[string][]string{".cursor/mcp.json": {"cursor"}, plugin: {"opencode", "--hooks"}, ".claude/settings.json": {"claude-code", "--hooks"}} {
+		reply, code := d.run(append([]string{"init"}, args...)...)
+		expect(t, code == int(rw.CodeInvalid) && strings.Contains(fmt.Sprint(reply), "["+file+": "), "%s: %d %v", file, code, reply)
 		equal(t, cmp.Diff(before, d.tree()), "", args)
 	}
 	d.run("init", "opencode", "--remove")

@@ -296,7 +296,7 @@ func TestHooks(t *testing.T) {
 	config := files[0].Text
 	texts := append([]string{
 		"{\"hooks\": {\"PreToolUse\": [{\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"mine\"}]}]}}\n",
-		"// mine\n{\n  // mine\n}\n", "{\n  \"version\": 1 /* mine */\n}\n",
+		"// mine\n{\n  // mine\n}\n", "{\n  \"version\": 1 /* mine */\n}\n", "{\n  \"version\": \"mine\"\n}\n",
 		"{\n  \"hooks\": {\n    // mine\n    \"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"mine\"}]}, // this\n    ],\n    \"Other\": []\n  },\n  \"theme\": 1\n}\n",
 	}, existing[JSON]...)
 	for i, before := range texts {

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"encoding/json"
 	"reflect"
 	"regexp"
 	"slices"
@@ -138,7 +139,7 @@ func unsetHooks(text string) (string, error) {
 		if err != nil || next == nil {
 			return "", ErrByHand
 		}
-		if n := len(next.members); (n == 0 || n == 1 && next.find("version") != nil) && !strings.Contains(out, "/") {
+		if left := next.decoded(); (len(next.members) == 0 || reflect.DeepEqual(left, map[string]any{"version": json.Number("1")})) && !strings.Contains(out, "/") {
 			return "", nil // nothing of the user's is left, not even a comment
 		}
 		text = out
