@@ -109,7 +109,7 @@ func (s *stager) git(in io.Reader, args ...string) ([]byte, error) {
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		err = cmp.Or(s.ctx.Err(), error(fault.New(fault.InvalidArgument).Because(err).Hintf("git cannot read or write this repository; git status tells more"))) // its message holds paths
+		err = cmp.Or(s.ctx.Err(), error(fault.New(fault.InvalidArgument).Because(err).Hintf("git cannot read or write this repository; git status shows why"))) // its message holds paths
 	}
 	return out, err
 }
