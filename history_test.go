@@ -1672,6 +1672,39 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 	return !stopped
 }
 
+// TestUndoBesideOthersSweep: an undo is stopped at any point, and another process deletes a
+// file, or opens the store and completes the commit that is undone. The undo succeeds.
+func TestUndoBesideOthersSweep(t *testing.T) {
+	t.Parallel()
+	for _, other := range []string{"deletes", "recovers"} {
+		for at, stopped := 0, true; stopped; at++ {
+			fs := simfs.New()
+			if other == "recovers" {
+				fs = leftUnpublished(t)
+			}
+			process := fs.NewProcess()
+			s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: process, Manual: true, Unrecovered: true}))(t)
+			beside := func() (*rw.Store, error) {
+				return rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0003", LockWait: time.Millisecond, Manual: true})
+			}
+			call := func() error { return errorOf(beside()) }
+			if other == "deletes" {
+				two := must(beside())(t)
+				noErr(t, do(put("a.txt", "a", rw.ModeCreate), put("b.txt", "b", rw.ModeCreate))(s))
+				call = func() error { return doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"})(two) }
+			}
+			var done chan error
+			done, stopped = stoppedAt(t, process, at, func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) })
+			err := call()
+			require(t, err == nil || errors.Is(err, rw.ErrLockTimeout) || errors.Is(err, rw.ErrIOBusy), "%s, stopped at %d: %v", other, at, err)
+			process.Continue()
+			if stopped {
+				noErr(t, <-done, other, ", stopped at ", at)
+			}
+		}
+	}
+}
+
 // TestSyncLooksAgain: a version that another program had open leaves the slots with the
 // next Sync after it was closed.
 func TestSyncLooksAgain(t *testing.T) {

@@ -259,6 +259,7 @@ func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take,
 			return nil
 		}
 	}
+	places = append(places, func() (io.ReadCloser, error) { return l.OpenVersion(v.sha, v.by...) }) // it may have left the file for history meanwhile
 	for _, place := range append([]func() (io.ReadCloser, error){func() (io.ReadCloser, error) { return l.Observed.Kept(v.sha, v.size, v.by...) }}, places...) {
 		src, err := place()
 		if src == nil {

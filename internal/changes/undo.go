@@ -113,9 +113,6 @@ func (l *Layer) explain(e *fault.Fault, files []*undoing) *fault.Fault {
 
 // lastCommits returns the wanted commits that changed the workspace, newest first.
 func (l *Layer) lastCommits(want Wanted) ([]*journal.Record, error) {
-	if err := l.Log.CatchUp(); err != nil {
-		return nil, err
-	}
 	aborted := map[uint64]bool{}
 	recs, _, err := l.Log.Tail(want.N, func(rec *journal.Record) bool {
 		if rec.Kind == journal.KindAbort {
@@ -128,6 +125,9 @@ func (l *Layer) lastCommits(want Wanted) ([]*journal.Record, error) {
 			return (m.Class == "" || m.Class == journal.ClassDirectory) && m.ImportID == ""
 		})
 	}, 0)
+	if err == nil {
+		err = l.Log.CatchUp() // the newest rows of their files are looked up, and are not older
+	}
 	slices.SortFunc(recs, func(a, b *journal.Record) int { return cmp.Compare(b.Seq, a.Seq) })
 	return recs, err
 }
