@@ -94,8 +94,8 @@ type runner struct {
 }
 
 // efforts are the settings of the sweeps, which are tried one after the other: in a
-// short run a sweep takes a part of its table for each seed.
-var efforts = [][]string{{"RW_SEED=1", "RW_LONG="}, {"RW_SEED=2", "RW_LONG="}, {"RW_SEED=3", "RW_LONG="}, {"RW_SEED=1", "RW_LONG=10"}}
+// short run a sweep takes a part of its table for each seed, in the last one all of it.
+var efforts = [][]string{{"RW_SEED=1", "RW_LONG="}, {"RW_SEED=2", "RW_LONG="}, {"RW_SEED=3", "RW_LONG="}, {"RW_SEED=1", "RW_LONG=10"}, {"RW_SEED=1", "RW_LONG=1"}}
 
 // judge runs the tests with the mutant until one fails, which must pass without it.
 func (r *runner) judge(m mutant) (caught string, err error) {

@@ -353,7 +353,7 @@ var mutants = []mutant{
 		Point: 26, Fault: "recovery removes a directory before what left it is durable in its slots",
 		File: "internal/engine/turns.go",
 		Old:  "\t\tif p.cleared = p.target != nil; p.cleared {", New: "\t\tif p.cleared = p.target != nil; p.cleared && p.m == nil {",
-		Run: kinds,
+		Run: "TestRecoveryCrashSweep/undo_kinds",
 	},
 	{
 		Point: 26, Fault: "what a directory holds besides is not looked at",
