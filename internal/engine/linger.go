@@ -218,16 +218,22 @@ func (s *Engine) lookAgainAt(x lingerer) {
 		return
 	}
 	defer f.Close()
-	if f.InUse() && s.slotDirs.has(x.slot.Dir) { // nothing would lead to a slot elsewhere
-		s.lingers(x)
+	done, err := s.emptying()
+	if err != nil {
 		return
 	}
+	inUse := f.InUse() && s.slotDirs.has(x.slot.Dir) // nothing would lead to a slot elsewhere
 	now, err := f.Stat()
-	if err == nil && now.Size == x.size && now.Mtime == x.mtime {
-		s.removeSlot(x.slot)
-		return
+	same := !inUse && err == nil && now.Size == x.size && now.Mtime == x.mtime
+	if same {
+		x.slot.Remove()
 	}
-	if s.keepChanged(x.spent, f) != nil {
+	done()
+	switch {
+	case same:
+	case inUse:
+		s.lingers(x)
+	case s.keepChanged(x.spent, f) != nil:
 		x.failed = true
 		s.lingers(x)
 	}

@@ -208,21 +208,38 @@ func (s *Engine) keep(x spent) error {
 	case !x.had:
 		_, _, err = s.keepFile(x, f)
 		return err
-	case s.linger(x, f, st):
-		return nil
 	}
-	return s.removeSlot(x.slot)
-}
-
-// removeSlot removes the slot of a commit whose paths are not locked any more. In a
-// poisoned store it stays: another process may be completing the commit with it.
-func (s *Engine) removeSlot(slot publish.Slot) error {
-	if done, err := s.shareHistory(); err == nil {
-		defer done()
-	}
-	if err := s.certify(); err != nil {
+	done, err := s.emptying()
+	if err != nil {
 		return err
 	}
+	defer done()
+	if s.linger(x, f, st) {
+		return nil
+	}
+	return x.slot.Remove()
+}
+
+// emptying begins to empty slots of commits whose paths are not locked any more, before
+// their files are looked at for the last time. In a poisoned store they stay: another
+// process may be completing the commits with them.
+func (s *Engine) emptying() (done func(), err error) {
+	if done, err = s.shareHistory(); err != nil {
+		done = func() {}
+	}
+	if err = s.certify(); err != nil {
+		done()
+	}
+	return done, err
+}
+
+// removeSlot removes a slot whose file is not looked at.
+func (s *Engine) removeSlot(slot publish.Slot) error {
+	done, err := s.emptying()
+	if err != nil {
+		return err
+	}
+	defer done()
 	return slot.Remove()
 }
 
@@ -234,7 +251,7 @@ func (s *Engine) keepFile(x spent, f fsx.File) (sha string, size int64, err erro
 		return "", 0, err
 	}
 	defer done()
-	if err := s.certify(); err != nil { // as in removeSlot
+	if err := s.certify(); err != nil { // as in emptying
 		return "", 0, err
 	}
 	// Only a file that no other process can still write to is removed or becomes an

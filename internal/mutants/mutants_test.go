@@ -111,7 +111,7 @@ var mutants = []mutant{
 	{
 		Point: 8, Fault: "a poisoned process empties slots that another one completes",
 		File: "internal/engine/settle.go",
-		Old:  "if err := s.certify(); err != nil { // as in removeSlot", New: "if err := s.certify(); err != nil && s == nil {",
+		Old:  "if err := s.certify(); err != nil { // as in emptying", New: "if err := s.certify(); err != nil && s == nil {",
 		Run: "TestPoison",
 	},
 	{
