@@ -113,7 +113,7 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 		}
 		return "{" + strings.Join(list, ", ") + "}"
 	}
-	for i := range 40 {
+	for i := range scale(150) {
 		v := value(4)
 		save(t, s, rw.CheckpointRequest{Name: "v", Data: json.RawMessage(v)})
 		saved(t, s, "v", v)
@@ -457,7 +457,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 		wg.Add(2)
 		go func() {
 			defer wg.Done()
-			for k := range 25 {
+			for k := range 12 {
 				size := 10
 				if k%3 == 0 {
 					size = 300 << 10
@@ -469,7 +469,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 		}()
 		go func() {
 			defer wg.Done()
-			for k := range 40 {
+			for k := range 20 {
 				got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "shared"})
 				if err == nil {
 					var v struct{ By, Again int }

@@ -431,7 +431,7 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 	dir := ramspace(t)
 	writePolicy(t, dir, "extend_patterns: {own: [{name: slow, regex: '(?s)a.*z|a'}]}\n")
 	s := quickAt(t, dir, nil)
-	text := strings.Repeat("a", 1<<20)
+	text := strings.Repeat("a", 1<<18)
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "c", Content: []byte(text)}))(t)
 	for i, call := range []func(context.Context) error{
 		within(s.SafeWrite, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text)}),

@@ -984,7 +984,7 @@ func (c *crowd) tries(step string) bool { return *long || strings.Contains(c.onl
 // findings.
 func TestJudgingNeedsConstantMemory(t *testing.T) {
 	size := crowdBytes()
-	for _, c := range crowds() {
+	for _, c := range testbed.Share(t, crowds(), 3, nil) {
 		s, _ := gatedStore(t)
 		write := func(mode rw.WriteMode, from int, n int64) func() {
 			return func() {

@@ -127,7 +127,7 @@ func TestNoOrderMakesARepository(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 			files := planted(mark)
-			for i, order := range orders([]string{"HEAD", "objects/x", "refs/x", "config"}) {
+			for i, order := range testbed.Share(t, orders([]string{"HEAD", "objects/x", "refs/x", "config"}), 4, nil) {
 				root := fmt.Sprintf("%s %d", way, i)
 				refused := 0
 				for _, name := range order {
@@ -151,7 +151,7 @@ func TestNoTransactionMakesARepository(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	files := planted(mark)
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	for i, order := range orders([]string{"HEAD", "objects/x", "refs/x", "config"}) {
+	for i, order := range testbed.Share(t, orders([]string{"HEAD", "objects/x", "refs/x", "config"}), 4, nil) {
 		for cut := range 1 << 3 { // bit n cuts after file n
 			root := fmt.Sprintf("d%d-%d/sub", i, cut)
 			var ops []rw.TxOp

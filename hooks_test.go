@@ -553,7 +553,7 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 		}
 		return r, nil
 	}))})
-	const size = 5 << 20
+	const size = 3 << 20
 	plain, _ := io.ReadAll(&endless{size})
 	out, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", ContentSHA256: digest(hash(string(plain)))}, &endless{size})
 	want := strings.ToUpper(string(plain))

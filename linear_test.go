@@ -133,7 +133,7 @@ func TestManyEdits(t *testing.T) {
 func TestLongPathsLinear(t *testing.T) {
 	s, _ := quick(t, nil)
 	ctx := rw.WithProtectDefaults(background, rw.ProtectAsk)
-	for _, piece := range []string{"a/", "A/", ".run/", ".claude/", "refs/", "HEAD/", ".hg~1x/", "é/"} {
+	for _, piece := range testbed.Share(t, []string{"a/", "A/", ".run/", ".claude/", "refs/", "HEAD/", ".hg~1x/", "é/"}, 4, nil) {
 		testbed.Linear(t, piece, 500, 100*time.Microsecond, func(n int) int {
 			var ops []rw.TxOp
 			for i := range 8 {

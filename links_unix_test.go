@@ -775,7 +775,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 		{path: "checkpoints/point.json", code: "checkpoint_damaged"},
 		{path: "checkpoints/other.json", code: "checkpoint_damaged"},
 	} {
-		for _, plant := range misplacings {
+		for _, plant := range testbed.Share(t, misplacings, 2, nil) {
 			if at.directory == (plant.name == "a directory") && at.directory || !at.directory && plant.name == "a file" || at.replaced && plant.name != "a directory" {
 				continue
 			}
@@ -954,7 +954,7 @@ func TestFewDescriptors(t *testing.T) {
 	dir := workspace(t)
 	for range 2 {
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-		for i := range 150 {
+		for i := range 100 {
 			mode := rw.ModeOverwrite
 			if i == 0 {
 				s.Delete(background, rw.DeleteRequest{Path: "a"})
@@ -983,7 +983,7 @@ func TestFewDescriptorsManyWriters(t *testing.T) {
 	if !limited(t, 64) {
 		return
 	}
-	for _, level := range allLevels {
+	for _, level := range inTurn(0, allLevels...) {
 		dir := workspace(t)
 		s := open(t, dir, &rw.Options{Sync: level})
 		var wg sync.WaitGroup

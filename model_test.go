@@ -419,7 +419,7 @@ func (w *walker) open() {
 // those of a model in plain memory.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	steps := 300
+	steps := 200
 	if *long || os.Getenv("RW_LONG") != "" {
 		steps = 3000
 	}

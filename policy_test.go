@@ -571,9 +571,9 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	const policy = "gate: {mode: block}\nextend_patterns:\n  own:\n  - name: slow\n    regex: '[ab]{1,990}c'\n"
 	s, dir := policed(t, policy)
 	passes(t, s, put("old.txt", "an old text\n", rw.ModeCreate))
-	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat("ab", 20<<10))}))(t)
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat("ab", 8<<10))}))(t)
 	s.LetPatternsTake(1)
-	text := strings.Repeat("ab", 20<<10)
+	text := strings.Repeat("ab", 8<<10)
 	before := everyFile(t, dir)
 	for name, call := range map[string]func() error{
 		"write": func() error { return errorOf(s.SafeWrite(background, put("a.txt", text, rw.ModeCreate))) },
@@ -608,7 +608,7 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	}
 	passes(t, s, put("b.txt", "a short text\n", rw.ModeCreate))
 	s.LetPatternsTake(time.Hour)
-	passes(t, s, put("a.txt", text[:2<<10], rw.ModeCreate))
+	passes(t, s, put("a.txt", text[:1<<10], rw.ModeCreate))
 
 	advised := openWith(t, ramspace(t), strings.Replace(policy, "block", "advise", 1), nil)
 	advised.LetPatternsTake(1)

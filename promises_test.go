@@ -386,7 +386,7 @@ func TestIdempotencyKeys(t *testing.T) {
 // TestStreamingNeedsConstantMemory writes and replaces a file far larger than
 // what may be allocated for it.
 func TestStreamingNeedsConstantMemory(t *testing.T) {
-	size := int64(50 << 20)
+	size := int64(24 << 20)
 	if *long {
 		size = 1 << 30
 	}

@@ -230,7 +230,7 @@ func TestPythonImportSweep(t *testing.T) {
 		return list
 	}
 	var want []string
-	for n := 0; ; n++ {
+	for n := phase(turns(1)); ; n += turns(1) {
 		fs := simfs.New()
 		for from, to := range map[string]string{"workspace": "", "state": rw.StateDirName} {
 			for e := range testbed.Entries(t, filepath.Join(pythonFixture, from)) {

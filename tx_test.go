@@ -1205,7 +1205,7 @@ func TestRolledBackWithoutExchange(t *testing.T) {
 		}
 		x.opts.Sync = rw.SyncFull
 		for i := 42; i < 46; i++ {
-			for n := i + 1; n < i+30; n++ {
+			for n := i + 1 + phase(turns(1)); n < i+30; n += turns(1) {
 				fs, want, _ := x.brokenWhileTakenBack(t, i, n)
 				x.aftermath(t, fs.Crash(0, simfs.None), want)
 				x.aftermath(t, fs.Crash(uint64(i+n), simfs.Some), want)

@@ -851,7 +851,7 @@ func TestDeepCheckBesideWriters(t *testing.T) {
 			must(writer.Checkpoint(background, rw.CheckpointRequest{Name: "one", Data: fmt.Append(nil, i)}))(t)
 		}
 	}()
-	for range 2 {
+	for range scale(10) {
 		r := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 		expect(t, len(r.Problems) == 1 && r.Problems[0].Code == "file_differs" && r.Problems[0].Path == "f7", "%+v", r.Problems)
 	}

@@ -727,7 +727,7 @@ func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
 	id := s.initialize("t")
 	post, _ := s.openSSE()
-	long := strings.Repeat("x", 2<<20)
+	long := strings.Repeat("x", 1<<20+1)
 	for _, path := range []string{"/mcp", post} {
 		for name, body := range map[string]string{
 			"a method":  `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,
@@ -750,7 +750,7 @@ func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
 // request may hold, and addresses as long, leave little in memory for as long
 // as the sessions last.
 func TestSessionsKeepLittle(t *testing.T) {
-	const clients, each = 12, 64 << 10
+	const clients, each = 6, 64 << 10
 	s := newSite(t, mcpserver.HTTPOptions{})
 	huge := strings.Repeat("n", 130<<10)
 	extra := asJSON(map[string]any{"x": strings.Repeat("[1,2,3]", 20<<10)})

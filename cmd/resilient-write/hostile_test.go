@@ -168,7 +168,7 @@ func TestHostileArgumentsBlockNoCall(t *testing.T) {
 		size = 28 << 20 // a message may have 32 MiB, and members are a little longer
 	}
 	w := dial(t, t.TempDir())
-	for i, row := range hostileCalls(size) {
+	for i, row := range testbed.Share(t, hostileCalls(size), 3, nil) {
 		id := fmt.Sprint("hostile ", i)
 		w.call(id, row.tool, row.args)
 		w.call("next", "rw_safe_write", fmt.Sprintf(`{"path":"ordinary","content":"%d","mode":"overwrite"}`, i))
@@ -186,7 +186,7 @@ func TestCanceledHostileCallsFreeTheLane(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	w := dial(t, t.TempDir())
-	for i, row := range hostileCalls(size) {
+	for i, row := range testbed.Share(t, hostileCalls(size), 2, nil) {
 		id := fmt.Sprint("hostile ", i)
 		w.call(id, row.tool, row.args)
 		w.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%q}}`, id))

@@ -460,7 +460,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 	for _, c := range surfaceCases {
 		good := c.good(s)
 		s.replies[c.tool] = callTool(t, s.c, "rw_"+c.tool, good)
-		for _, at := range textArguments(t, s.tools[c.tool].Input) {
+		for _, at := range testbed.Share(t, textArguments(t, s.tools[c.tool].Input), 3, nil) {
 			try(c.tool, at, good, "")
 			try(c.tool, at, c.bad, "refused ")
 		}
@@ -468,7 +468,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 		secrets["the name of an argument of "+c.tool] = surplus
 		try(c.tool, argumentAt{surplus}, good, "unknown ")
 	}
-	expect(t, calls >= 300, "only %d arguments were tried", calls)
+	expect(t, calls >= 300 || !testbed.Long(), "only %d arguments were tried", calls)
 	for _, where := range holding(t, s.dir, secrets) {
 		t.Error(where)
 	}

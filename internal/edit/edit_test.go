@@ -293,9 +293,9 @@ func TestClosest(t *testing.T) {
 // TestClosestInLongText looks for changed stretches in 10 MB, far from a
 // boundary of what is read at once and across one.
 func TestClosestInLongText(t *testing.T) {
-	size := 10 << 20
-	if testbed.RaceDetector {
-		size = 1 << 20
+	size := 2 << 20
+	if testbed.Long() {
+		size = 10 << 20
 	}
 	text := source(size, "\n")
 	for _, n := range []int{6, 20, 200, 1000, 5000} {

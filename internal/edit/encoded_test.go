@@ -299,7 +299,7 @@ func TestGuessOfOrdinaryTexts(t *testing.T) {
 func TestGuessNeverCorrupts(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 5))
 	made, refused := 0, 0
-	for range 20_000 {
+	for range rounds(20_000) {
 		s := samples[rnd.IntN(len(samples))]
 		runes := []rune(s.text)
 		from := rnd.IntN(len(runes))
@@ -349,7 +349,7 @@ func TestGuessOfASCII(t *testing.T) {
 		}
 		c.prepare()
 		all := slices.DeleteFunc(alphabet(rnd, c), func(l letter) bool { return l.text == "\x00" })
-		for range 3000 {
+		for range rounds(3000) {
 			list := some(rnd, all, 1+rnd.IntN(24))
 			for i := range list {
 				if rnd.IntN(3) == 0 {
@@ -372,7 +372,7 @@ func TestGuessOfASCII(t *testing.T) {
 			}
 		}
 	}
-	testbed.Expect(t, made >= 5000, "only %d edits", made)
+	testbed.Expect(t, made >= rounds(5000), "only %d edits", made)
 }
 
 // TestEncodedCases are edits that have a certain outcome.

@@ -81,7 +81,7 @@ func verify(t *testing.T, in string, edits []Edit, want string, n int, reason st
 func TestModel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 1))
 	letters := []string{"a", "a", "b", "\n", "世", " "}
-	for range 30_000 {
+	for range rounds(30_000) {
 		in := words(rnd, letters, rnd.IntN(30))
 		edits := randomEdits(rnd, letters)
 		want, n, reason := model(in, edits)
@@ -103,7 +103,7 @@ func TestModel(t *testing.T) {
 func TestMixed(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(testbed.Seed(t), 2))
 	letters := []string{"a", "b", "\n", "\r\n"}
-	for range 30_000 {
+	for range rounds(30_000) {
 		in := words(rnd, letters, rnd.IntN(30))
 		e := randomEdits(rnd, []string{"a", "b", "\n"})[0]
 		want, n, reason := model(lineFeeds(in), []Edit{e})

@@ -240,7 +240,7 @@ func FuzzSIMD(f *testing.F) {
 func TestBordersOfBlocks(t *testing.T) {
 	const block = 16 << 10
 	s := scanner(t)
-	for i, make := range []func(seed uint64) string{
+	for i, make := range testbed.Share(t, []func(seed uint64) string{
 		func(n uint64) string { return expand("ghp_{an 30}{crc}", n) },
 		func(n uint64) string { return expand("DB_PASSWORD={an 20};", n) },
 		func(n uint64) string { return expand("DATADOG_API_KEY = \"{hex 32}\"", n) },
@@ -251,7 +251,7 @@ func TestBordersOfBlocks(t *testing.T) {
 		func(n uint64) string { return expand("日本 <k>glpat-{an 20}</k>", n) },
 		func(n uint64) string { return "\n" + dumped(expand("ghp_{an 30}{crc}", n), "%08x: ", 2, "  ", "\n") },
 		func(n uint64) string { return b64(expand("token=ghp_{an 30}{crc} and more", n)) },
-	} {
+	}, 3, nil) {
 		hit := make(1)
 		for at := 2 - len(hit); at <= 2; at += max(1, len(hit)/11) {
 			var b bytes.Buffer

@@ -52,7 +52,10 @@ var ownExprs = []string{
 // TestOwnPatternsFindWhatTheirExpressionsDo: at every distance from the edges
 // of what one search reads.
 func TestOwnPatternsFindWhatTheirExpressionsDo(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random, rounds := rand.New(rand.NewPCG(1, 2)), 60
+	if testbed.Long() {
+		rounds = 300
+	}
 	words := []string{"acme_0123abcd", "acme", " ", "\n", "a", "b", "c", "d", "_", "é", "\xff", "\u212a", "Acme-Key = abc", "x"}
 	for _, expr := range ownExprs {
 		s := ownScanner(t, expr)
@@ -62,7 +65,7 @@ func TestOwnPatternsFindWhatTheirExpressionsDo(t *testing.T) {
 				t.Fatalf("%s in %.80q of %d bytes: %v, want %v", expr, b, len(b), got, matches(expr, b))
 			}
 		}
-		for range 300 {
+		for range rounds {
 			var b []byte
 			for range random.IntN(40) {
 				b = append(b, words[random.IntN(len(words))]...)
@@ -180,7 +183,7 @@ func TestOwnPatternsFailClosed(t *testing.T) {
 	}
 	for _, c := range someCostly(2) {
 		s := ownScanner(t, c.expr+"|"+secret)
-		for _, at := range testbed.Share(t, []int{2*Window - 3, Window / 2, Window - 4, Window + 10, 4 * Window}, 3, nil) {
+		for _, at := range testbed.Share(t, []int{2*Window - 3, Window / 2, Window - 4, Window + 10, 4 * Window}, 5, nil) {
 			if try(s, c.piece, 5*Window, Window, at); testbed.RaceDetector {
 				return
 			}

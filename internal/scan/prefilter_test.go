@@ -126,6 +126,9 @@ func TestPrefilterFindsEveryWord(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	rounds, step := 300, 10
+	if !testbed.Long() {
+		rounds, step = 100, 30
+	}
 	if testbed.RaceDetector {
 		rounds, step = 20, 200
 	}

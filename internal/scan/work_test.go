@@ -69,7 +69,7 @@ func checkWork(t *testing.T, s *Scanner, piece []byte) {
 
 // FuzzScoreIsLinear repeats a text and counts the work of scanning it.
 func FuzzScoreIsLinear(f *testing.F) {
-	for _, piece := range hostile {
+	for _, piece := range testbed.Share(f, hostile, 4, nil) {
 		f.Add([]byte(piece))
 	}
 	s := testbed.Must(New(&Policy{}))(f)

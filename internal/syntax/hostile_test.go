@@ -35,7 +35,7 @@ func TestHostile(t *testing.T) {
 				all = append(all, pair{piece, format})
 			}
 		}
-		for _, p := range testbed.Share(t, all, 23, nil) { // 23 does not divide the number of formats
+		for _, p := range testbed.Share(t, all, 59, nil) { // 59 does not divide the number of formats
 			verify(t, p.format, []byte(strings.Repeat(p.piece, size/len(p.piece))))
 		}
 	}

@@ -188,7 +188,10 @@ func TestPythonRecovers(t *testing.T) {
 // give an error.
 func TestRealPython(t *testing.T) {
 	roots, _ := filepath.Glob("/usr/lib/python3*")
-	checked := 0
+	checked, share := 0, 5
+	if testbed.Long() {
+		share = 1
+	}
 	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || filepath.Ext(path) != ".py" {
@@ -204,7 +207,9 @@ func TestRealPython(t *testing.T) {
 			if os.IsNotExist(err) {
 				return nil // a dangling link
 			}
-			checked++
+			if checked++; checked%share != 0 {
+				return nil
+			}
 			if r := Check("python", content); !r.Valid {
 				t.Errorf("%s: %v", path, r.Problems[0])
 			}

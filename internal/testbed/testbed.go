@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -99,9 +100,11 @@ func State() (remove func()) {
 // Main runs the tests of a package with [Memory] and [State], and calls after with the exit
 // code when they are done. The garbage collector runs less often, also in the commands that
 // the tests run, because it would run all the time with the small heaps of small stores.
+// A profile of memory needs -memprofilerate.
 // The stores of this process begin without directories of history.
 func Main(m *testing.M, after ...func(code int)) {
 	blob.OneByOne = true
+	runtime.MemProfileRate = 0
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 		os.Setenv("GOGC", "400")
