@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,10 @@ import (
 
 // gitTime bounds all calls of git together.
 const gitTime = 60 * time.Second
+
+// intentToAdd is the flag, in the output of git ls-files --debug, of an entry that
+// git add -N made.
+const intentToAdd = 1 << 29
 
 // entry is a file in the index.
 type entry struct{ mode, object string }
@@ -234,17 +239,21 @@ func (s *stager) inFile(name string) bool {
 	return is
 }
 
-// entry returns the index entry of a name.
+// entry returns the index entry of a name. An entry without content, which git add -N
+// makes, is none.
 func (s *stager) entry(path string) (entry, error) {
-	out, err := s.git(nil, "--literal-pathspecs", "ls-files", "--stage", "-v", "-z", "--", path)
+	out, err := s.git(nil, "--literal-pathspecs", "ls-files", "--stage", "-v", "--debug", "-z", "--", path)
 	if err != nil {
 		return entry{}, err
 	}
-	first, _, _ := strings.Cut(string(out), "\x00")
+	first, more, _ := strings.Cut(string(out), "\x00")
+	_, more, _ = strings.Cut(more, "flags: ")
+	bits, _, _ := strings.Cut(more, "\n")
+	flags, _ := strconv.ParseUint(bits, 16, 64)
 	facts, name, _ := strings.Cut(first, "\t")
 	fields := strings.Fields(facts)
 	switch {
-	case first == "":
+	case first == "" || flags&intentToAdd != 0:
 		return entry{}, nil
 	case len(fields) != 4 || fields[0] != "H" || fields[3] != "0" || name != path || !strings.HasPrefix(fields[1], "100"):
 		return entry{}, ErrUnmerged

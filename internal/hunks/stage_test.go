@@ -73,7 +73,8 @@ func TestStageKeepsTheOthers(t *testing.T) {
 		"assume unchanged": {"printf u >f; git add f; git update-index --assume-unchanged f", []*Net{mine("f", "u", "n")}, "[{f unmerged}]", "git ls-files -v", "h f\n"},
 		"changed since": {"git config core.trustctime false; printf a >r; touch -t 202001010000 r; git add r; printf b >r; touch -t 202001010000 r .git/index",
 			[]*Net{mine("f", "-", "n")}, "[]", "git diff --name-only", "f\nr\n"},
-		"permissions": {"printf u >g; git add g; chmod 640 .git/index", []*Net{mine("f", "-", "n")}, "[]", "ls -l .git/index | cut -c1-10", "-rw-r-----\n"},
+		"intent to add": {"touch e n; git add -N e n", []*Net{mine("e", "-", ""), mine("n", "-", "n")}, "[]", "git diff --cached --numstat", "0\t0\te\n1\t0\tn\n"},
+		"permissions":   {"printf u >g; git add g; chmod 640 .git/index", []*Net{mine("f", "-", "n")}, "[]", "ls -l .git/index | cut -c1-10", "-rw-r-----\n"},
 	} {
 		dir := t.TempDir()
 		sh := func(line string) string {
