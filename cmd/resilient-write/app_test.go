@@ -337,6 +337,18 @@ func TestHelpNamesSubcommands(t *testing.T) {
 	expect(t, strings.Contains(s.ok("restore", "--help").out, "resilient-write history"), "restore does not say where versions are listed")
 }
 
+// TestHelpFillsItsLines: no help breaks a line where the next word has room.
+func TestHelpFillsItsLines(t *testing.T) {
+	a := &app{env: func(string) string { return "" }}
+	leaves(a.root(), nil, func(path []string, cmd *cobra.Command) {
+		lines := strings.Split(folded(cmd.Long, 80), "\n")
+		for i, line := range lines[:len(lines)-1] {
+			next, _, _ := strings.Cut(lines[i+1], " ") // "" in an indented line
+			expect(t, line == "" || next == "" || len(line)+1+len(next) > 80, "%q: %q, then %q", path, line, lines[i+1])
+		}
+	})
+}
+
 // narrow is an output with room for a number of bytes. A write that does not
 // fit fails as on a full disk; later writes succeed again, as after space was
 // freed.

@@ -221,7 +221,11 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 			for _, f := range s.files { // a client is configured completely or not at all
 				f.after = f.was
 			}
-			return "refused", []string{plainError(err) + "; nothing was changed for " + c.Title + ". Edit the file by hand, as docs/install.md shows"}
+			note := plainError(err) + "; nothing was changed for " + c.Title + ". Edit the file by hand, as docs/install.md shows"
+			if text, err := s.alone(c, f); err == nil && !s.remove {
+				note += ". A file with the entry alone:\n" + strings.TrimSpace(text)
+			}
+			return "refused", []string{note}
 		}
 		if !s.remove {
 			notes = append(notes, c.Notes(s.approve)...)
@@ -242,12 +246,12 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 	return status, notes
 }
 
-// planFile makes the changes that belong to one file of a client.
-func (s *setup) planFile(c clients.Client, f clients.File) error {
+// edits returns what a file of a client says of this server, by path.
+func (s *setup) edits(c clients.Client, f clients.File) (map[string][]clients.Edit, error) {
 	edits := map[string][]clients.Edit{}
 	command, err := ownCommand(c.Whole)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, e := range c.Edits(f, clients.Setup{Command: command, Root: s.place.Project, Tier: s.tier, Approve: s.approve || s.remove}) {
 		path := s.place.Find(f)
@@ -255,6 +259,24 @@ func (s *setup) planFile(c clients.Client, f clients.File) error {
 			path = s.place.Path(e.File)
 		}
 		edits[path] = append(edits[path], e)
+	}
+	return edits, nil
+}
+
+// alone returns the text of a file that has the entry and nothing else.
+func (s *setup) alone(c clients.Client, f clients.File) (string, error) {
+	edits, err := s.edits(c, f)
+	if err != nil {
+		return "", err
+	}
+	return clients.Set(c.Format, "", edits[s.place.Find(f)])
+}
+
+// planFile makes the changes that belong to one file of a client.
+func (s *setup) planFile(c clients.Client, f clients.File) error {
+	edits, err := s.edits(c, f)
+	if err != nil {
+		return err
 	}
 	for path, list := range edits {
 		err := s.edit(path, func(text string) (string, error) {
@@ -656,8 +678,8 @@ func (a *app) showInit(p *printer, r initReply) {
 			color = red
 		}
 		p.line("%s %s", p.paint(color, c.Status), c.Client)
-		for _, n := range c.Notes {
-			p.line("  %s", printable(n))
+		for line := range strings.SplitSeq(strings.Join(c.Notes, "\n"), "\n") {
+			p.line("  %s", printable(line))
 		}
 	}
 	p.line("%s", p.paint(faint, "resilient-write doctor starts each entry and tries it"))

@@ -376,7 +376,7 @@ func spoken(hint string) string {
 // folded breaks the lines of a text that are longer than width, at blanks.
 func folded(text string, width int) string {
 	var lines []string
-	for _, line := range strings.Split(text, "\n") {
+	for _, line := range strings.Split(paragraphs.ReplaceAllString(text, "$1 $2"), "\n") {
 		for len(line) > width {
 			at := strings.LastIndexByte(line[:width+1], ' ')
 			if at <= 0 {
@@ -389,6 +389,10 @@ func folded(text string, width int) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// paragraphs matches the ends of lines that are continued: the next one is neither empty
+// nor indented.
+var paragraphs = regexp.MustCompile(`([^\n])\n([^\s])`)
 
 // isArgument reports whether a tool has an argument of this name.
 func isArgument(name string) bool {
