@@ -179,22 +179,47 @@ func size(v any) string {
 	return fmt.Sprintf("%.1f %s", n, units[0])
 }
 
-// showChange prints one mutation.
+// showChange prints a change of one file, or of several.
 func showChange(p *printer, r reply) {
 	rc := r.object("receipt")
 	status, what := cmp.Or(r.text("status"), rc.text("status")), cmp.Or(r.text("mode_applied"), rc.text("op"))
 	if rc.text("dry_run") == "true" {
 		what = "would " + what
 	}
-	line := fmt.Sprintf("%s %s %s", p.paint(green, status), what, rc.text("path"))
-	if sha := rc.text("sha256"); sha != "" {
-		line += fmt.Sprintf("  %s  %s", size(rc.fields["bytes"]), p.paint(faint, short(sha)))
+	files, name, of := r.list("results"), rc.text("path"), fileFacts(rc)
+	if to := r.text("to"); to != "" {
+		name = r.text("path") + " to " + to
 	}
+	if n := r.number("files"); n != "" && n != "1" {
+		of = "  " + n + " files"
+	} else if len(files) > 1 {
+		name, of = fmt.Sprintf("%d files", len(files)), ""
+	}
+	line := fmt.Sprintf("%s %s %s%s", p.paint(green, status), what, name, p.paint(faint, of))
 	if seq := rc.number("journal_seq"); seq != "" {
 		line += p.paint(faint, "  row "+seq)
 	}
 	p.line("%s", line)
+	if len(files) > 1 {
+		showResults(p, files)
+	}
 	p.diff(r.long("diff"))
+}
+
+// showResults prints what was done to each file.
+func showResults(p *printer, files []reply) {
+	for _, one := range files {
+		p.line("  %-6s %s%s", one.text("op"), one.text("path"), p.paint(faint, fileFacts(one)))
+	}
+}
+
+// fileFacts returns the size and the hash of a file, or "" of one that is gone.
+func fileFacts(r reply) string {
+	sha := r.text("sha256")
+	if sha == "" {
+		return ""
+	}
+	return "  " + size(r.fields["bytes"]) + "  " + short(sha)
 }
 
 // diff prints a unified diff, in color.
@@ -221,9 +246,7 @@ func (p *printer) diff(text string) {
 
 func showTx(p *printer, r reply) {
 	p.line("%s %d operations  %s", p.paint(green, r.text("status")), len(r.list("results")), p.paint(faint, r.text("tx_id")))
-	for _, one := range r.list("results") {
-		p.line("  %-6s %s  %s  %s", one.text("op"), one.text("path"), size(one.fields["bytes"]), p.paint(faint, short(one.text("sha256"))))
-	}
+	showResults(p, r.list("results"))
 	p.diff(r.long("diff"))
 }
 
