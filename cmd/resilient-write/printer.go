@@ -287,12 +287,13 @@ func pairs(r reply) string {
 	return strings.Join(words, ", ")
 }
 
-// showAll prints every field, as indented text.
+// showAll prints every field, as indented text. Warnings follow.
 func showAll(p *printer, r reply) {
-	delete(r.fields, "ok")
-	delete(r.fields, "receipt")
-	delete(r.fields, "next_actions")
-	p.tree(r.fields, "")
+	fields := maps.Clone(r.fields)
+	for _, name := range []string{"ok", "receipt", "next_actions", "warnings"} {
+		delete(fields, name)
+	}
+	p.tree(fields, "")
 }
 
 func (p *printer) tree(v any, indent string) {
