@@ -251,7 +251,7 @@ terminal, where it shows this help and the state of the directory.`,
 	root.AddGroup(
 		&cobra.Group{ID: "files", Title: "Files:"},
 		&cobra.Group{ID: "work", Title: "Work in progress:"},
-		&cobra.Group{ID: "look", Title: "Looking:"},
+		&cobra.Group{ID: "look", Title: "Inspection:"},
 		&cobra.Group{ID: "upkeep", Title: "Upkeep:"},
 	)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.begin(cmd) }

@@ -27,16 +27,16 @@ func (a *app) changes() *cobra.Command {
 	var since string
 	var noScan, patch, stage bool
 	cmd := &cobra.Command{
-		Use: "changes", Short: "Files that were changed, by whatever program", GroupID: "look", Args: noArguments,
-		Long: `Files that were changed, by whatever program, and the groups of changes that
-other programs made; undo --group undoes one of them.
+		Use: "changes", Short: "List changed files, whichever program changed them", GroupID: "look", Args: noArguments,
+		Long: `List the changed files, whichever program changed them, and the groups of
+changes that other programs made. undo --group undoes a group.
 
-It first scans the workspace for what other programs changed since the last scan.
-The first scan counts the current files as known.
+The command first scans the workspace for changes that other programs made since
+the last scan. The first scan counts the current files as known.
 
-With --patch it prints what the changes did, without those that others made to the
-same files, as git apply takes it. With --stage it puts exactly these changes into
-the index of git; neither files nor refs are touched.`,
+With --patch it prints the listed changes as a patch for git apply, without the
+changes that others made to the same files. With --stage it adds exactly these
+changes to the git index, and changes neither files nor refs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := changedSince(since, &r); err != nil {
 				return err
@@ -56,7 +56,7 @@ the index of git; neither files nor refs are touched.`,
 	f.StringVar(&since, "since", "", "only later changes: a time (RFC 3339), how long ago (90m), or the `row` seq:N")
 	f.BoolVar(&noScan, "no-scan", false, "read the journal only")
 	f.BoolVar(&patch, "patch", false, "print the changes as a patch")
-	f.BoolVar(&stage, "stage", false, "put the changes into the index of git")
+	f.BoolVar(&stage, "stage", false, "add the changes to the git index")
 	f.StringArrayVar(&scan.Calls, "call", nil, "identifier of a tool call during which the changes were made; may be repeated")
 	f.StringVar(&scan.Command, "command", "", "command line of that call")
 	f.StringVar(&scan.Host, "host", "", "program that ran the call")
@@ -209,8 +209,8 @@ func (a *app) snapshot() *cobra.Command {
 	var r around.SnapshotRequest
 	cmd := &cobra.Command{
 		Use: "snapshot", Short: "Record the state of the whole workspace, to compare and restore it", GroupID: "work", Args: noArguments,
-		Long: `Record the state of the whole workspace, to compare and restore it: every file
-that changes records, with its content.`,
+		Long: `Record the state of the whole workspace, to compare and restore it. A snapshot
+holds every file that changes would record, with its content.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return do(cmd.Context(), a, a.withStore, false, (*rw.Store).Snapshot, r, func(p *printer, out around.Snapshot) {
 				p.line("%s: %d files, %d of them in git", out.ID, out.Files, out.FromGit)
@@ -285,9 +285,9 @@ func (a *app) claim() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "claim PATH...", Short: "Keep other sessions from changing paths for a while", GroupID: "work",
 		Long: `Keep the tools of other sessions from changing files or directories until the
-claim ends or is released: they are refused, and so are the edits of hosts with
-hooks. What a shell command changes anyway is reported to its model. Claims
-do not bind an operator, that is, the commands of this program.
+claim ends or is released. Their calls are refused, and so are the edits of
+hosts with hooks. If a shell command changes a claimed file, its model is told.
+Claims do not apply to an operator, that is, to the commands of this program.
 
 The claim belongs to --session, or else to the session "operator". The paths are
 relative to the workspace.`,
@@ -304,7 +304,7 @@ relative to the workspace.`,
 		&cobra.Command{Use: "list", Short: "List the claims that hold", Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClaims(cmd.Context(), a.withOldStore, true, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) { return s.Claims(ctx) })
 		}},
-		&cobra.Command{Use: "release NUMBER...", Short: "End claims, of whichever session", Args: takes(1, -1, "release takes the numbers of claims", "resilient-write claim list shows them"), RunE: func(cmd *cobra.Command, args []string) error {
+		&cobra.Command{Use: "release NUMBER...", Short: "End claims of any session", Args: takes(1, -1, "release takes the numbers of claims", "resilient-write claim list shows them"), RunE: func(cmd *cobra.Command, args []string) error {
 			var numbers []uint64
 			for _, text := range args {
 				n, err := strconv.ParseUint(text, 10, 64)

@@ -25,18 +25,19 @@ import (
 func (a *app) blame() *cobra.Command {
 	x := &exporting{app: a}
 	cmd := &cobra.Command{
-		Use: "blame FILE...", Short: "Who wrote each line of a file, and in which call", GroupID: "look",
-		Long: `Who wrote each line of a file, when, and in which call. Changes that other
-programs made belong to the tool calls during which a scan found them. Lines that
-an undo brought back belong to the call that wrote them; calls that were undone
+		Use: "blame FILE...", Short: "Show who wrote each line of a file, and in which call", GroupID: "look",
+		Long: `Show who wrote each line of a file, when, and in which call. Changes that other
+programs made belong to the tool calls during which a scan found them. Lines
+that an undo restored belong to the call that wrote them; calls that were undone
 are listed below the lines.
 
-With --format it prints this for other programs: as a record of Agent Trace 0.1,
-for files as they are or for the lines that a commit brought, or as the authorship
-log of Git AI 3.0.0 for a commit. Lines that an agent is not known for certain to
-have written are unknown there. Without files it is about all that the commit
-changed. --write-note also makes the log the note of the commit in refs/notes/ai,
-unless it has one; nothing else writes into the repository.`,
+With --format it prints this for other programs: agent-trace is a record of
+Agent Trace 0.1, for the files as they are or for the lines that a commit added;
+git-ai is the authorship log of Git AI 3.0.0 for a commit. A line is unknown
+there unless it is certain that an agent wrote it. Without files, all files that
+the commit changed are included. --write-note also stores the log as the note of
+the commit in refs/notes/ai, unless the commit has one; nothing else writes to
+the repository.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if err := x.misused(args); err != nil || x.format != "" {
 				return err
@@ -58,7 +59,7 @@ unless it has one; nothing else writes into the repository.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&x.format, "format", "", "print it as agent-trace or git-ai")
-	f.StringVar(&x.commit, "commit", "", "with --format: the lines that this `commit` brought; git-ai: HEAD")
+	f.StringVar(&x.commit, "commit", "", "with --format: the lines that this `commit` added; git-ai: HEAD")
 	f.BoolVar(&x.write, "write-note", false, "with --format git-ai: also write the note")
 	complete(cmd, "format", formatTrace, formatGitAI)
 	return cmd

@@ -22,7 +22,7 @@ var files = []verb{
 	{"move", "move PATH TO", "Rename a file, or the files of a directory", "files", []string{"path", "to"}, "", showChange},
 	{"tx", "tx OPS.json", "Change several files together", "files", []string{"ops@"}, "", showTx},
 	{"read", "show PATH [VERSION]", "Print a file, or one of its versions", "look", []string{"path", "version?"}, "", showContent},
-	{"journal_tail", "log [PATH]", "What happened, newest rows last, refusals included", "look", []string{"filter_path?"}, "", showRows},
+	{"journal_tail", "log [PATH]", "List the rows of the journal, newest last, refusals included", "look", []string{"filter_path?"}, "", showRows},
 	{"history", "history PATH", "List the versions of a file", "files", []string{"path"}, "", showHistory},
 	{"diff", "diff PATH", "Show the diff between two versions", "files", []string{"path"}, "", showDiff},
 	{"restore", "restore PATH", "Restore an earlier version of a file", "files", []string{"path"}, "", showChange},
@@ -31,8 +31,8 @@ var files = []verb{
 	{"risk_score", "risk", "Score the risk of a text", "look", nil, "content", nil},
 	{"redact", "redact", "Redact the secrets of a text", "look", nil, "content", showContent},
 	{"validate", "validate", "Check the syntax of a text", "look", nil, "content", nil},
-	{"analytics", "analytics", "Usage report from the journal", "look", nil, "", nil},
-	{"describe", "describe", "Version, limits, policy, exit codes", "look", nil, "", nil},
+	{"analytics", "analytics", "Report usage from the journal", "look", nil, "", nil},
+	{"describe", "describe", "Show version, limits, policy and exit codes", "look", nil, "", nil},
 }
 
 var txs = []verb{
@@ -89,11 +89,11 @@ func (a *app) commands() []*cobra.Command {
 		list = append(list, cmd)
 	}
 	list = append(list,
-		a.parent("chunk", "A large file in chunks", "work", chunks),
-		a.parent("handoff", "Task state for the next agent", "work", handoffs),
-		a.parent("checkpoint", "Named states of a task", "work", checkpoints),
-		a.parent("scratch", "Raw material outside the workspace", "work", scratches),
-		a.parent("draft", "Drafts that the gate refused", "work", drafts),
+		a.parent("chunk", "Write a large file in chunks", "work", chunks),
+		a.parent("handoff", "Write or read the task state for the next agent", "work", handoffs),
+		a.parent("checkpoint", "Save and read named states of a task", "work", checkpoints),
+		a.parent("scratch", "Keep raw material outside the workspace", "work", scratches),
+		a.parent("draft", "List, show and delete drafts that the gate refused", "work", drafts),
 		a.status(), a.changes(), a.blame(), a.snapshot(), a.hub(), a.resume(), a.exec(), a.claim(), a.watch(), a.ls(), a.journal(), a.report(), a.check(), a.compact(), a.erase(), a.recover(), a.relocate(), a.trust(), a.init(), a.doctor(), a.hook(), a.demo(), a.version(), a.tool(),
 	)
 	return list

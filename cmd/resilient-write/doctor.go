@@ -29,14 +29,14 @@ func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor [CLIENT...]", Short: "Try the configuration of MCP clients: start each entry and call it", GroupID: "upkeep",
 		Long: `Look for this server in the configuration of MCP clients, for the project and
-for the user. Start each entry as it is written there, list its tools, and call
-one that changes nothing. An entry with an address is called there.
+for the user. Start each entry as it is configured, list its tools, and call a
+tool that changes nothing. An entry with an address is called at that address.
 
-A clone may have brought the files of the project: an entry in them that starts
-another program than this one, sets other variables than RW_*, or has an address
-on another machine is reported, but not tried.
+The files of the project may come from a clone. An entry in them is reported but
+not tried if it starts a program other than this one, sets variables other than
+RW_*, or has an address on another machine.
 
-The exit code is 5 when an entry does not work, and 4 when there is none.`,
+The exit code is 5 if an entry does not work, and 4 if there is no entry.`,
 		ValidArgs: clients.Names(),
 		RunE:      func(cmd *cobra.Command, args []string) error { return a.runDoctor(cmd.Context(), args) },
 	}

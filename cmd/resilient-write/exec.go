@@ -22,18 +22,20 @@ const execFailed rw.Code = 125
 func (a *app) exec() *cobra.Command {
 	var r command.Request
 	cmd := &cobra.Command{
-		Use: "exec [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command, and commit what it changed at once or not at all", GroupID: "work",
-		Long: `Run a command over a private view of the workspace, and commit what it changed as
-one commit, which undo reverts: through the policy, the content gate and the
-verifiers, and only if no other program changed one of the files meanwhile. If the
-command fails, its changes are thrown away, unless --keep-failed is given.
+		Use: "exec [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command and commit all of its changes, or none", GroupID: "work",
+		Long: `Run a command over a private view of the workspace, and commit its changes as
+one commit, which undo reverts. The changes must pass the policy, the content
+gate and the verifiers. They are refused if another program changed one of the
+files meanwhile. If the command fails, its changes are discarded, unless
+--keep-failed is given.
 
-The command writes to nothing outside of the view but a temporary directory of its
-own and the caches of tools (exec.allow_write of the policy). .git is read-only.
-Files that git ignores are brought into the workspace without versions. Linux only.
+Outside the view the command can write only to its own temporary directory and
+to the caches of tools (exec.allow_write of the policy). .git is read-only.
+Files that git ignores are moved into the workspace without versions. Linux
+only.
 
-The exit code is that of the command, or 128 and the signal that ended it; 125 says
-that exec itself failed or refused.`,
+The exit code is the exit code of the command, or 128 plus the number of the
+signal that ended it. 125 means that exec itself failed or refused.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			a.streams, a.failing = true, execFailed
 			if cmd.ArgsLenAtDash() != 0 || len(args) == 0 {
@@ -51,11 +53,11 @@ that exec itself failed or refused.`,
 		return flagError(cmd, err)
 	})
 	f := cmd.Flags()
-	f.BoolVar(&r.DryRun, "dry-run", false, "show the diff, and throw the changes away")
-	f.BoolVar(&r.Copy, "copy", false, "allow a plain copy of a workspace of at most 1 GiB where nothing better is available")
-	f.BoolVar(&r.KeepFailed, "keep-failed", false, "commit the changes of a command that fails too")
+	f.BoolVar(&r.DryRun, "dry-run", false, "show the diff, and discard the changes")
+	f.BoolVar(&r.Copy, "copy", false, "allow a plain copy of the workspace, at most 1 GiB, if nothing better is available")
+	f.BoolVar(&r.KeepFailed, "keep-failed", false, "also commit the changes of a command that fails")
 	f.IntVar(&r.TimeoutSeconds, "timeout-seconds", 0, "seconds after which the command is ended")
-	f.StringVar(&r.Dir, "dir", "", "working directory in the workspace; default: the present one, if it is inside")
+	f.StringVar(&r.Dir, "dir", "", "working directory in the workspace; default: the current one, if it is in the workspace")
 	f.StringVar(&r.Caller, "caller", "", "who is asking")
 	f.StringVar(&r.Session, "session", "", "name of the session, recorded in the journal")
 	f.StringVar(&r.AcceptRisk, "accept-risk", "", "justification for writing flagged content")

@@ -42,13 +42,13 @@ const (
 func (a *app) hook() *cobra.Command {
 	return &cobra.Command{
 		Use: "hook --host HOST [EVENT]", Short: "Answer an event of a coding agent's host", GroupID: "upkeep", DisableFlagParsing: true,
-		Long: `Answer one event of a coding agent's host, which it writes to standard input as
-JSON. Configured for the events before and after the calls of tools, the changes
-that a shell command makes are recorded under its call: list them with changes,
-undo them with undo --group. A write or an edit that the content gate, a protected
-path or the claim of another session refuses is denied. A secret that a command
-wrote, or a claimed file that it changed, is reported to the model. Nothing that a
-command did is reverted.
+		Long: `Answer one event of a coding agent's host, which the host writes to standard
+input as JSON. If the hook is configured for the events before and after tool
+calls, the changes that a shell command makes are recorded under its call: list
+them with changes, undo them with undo --group. A write or an edit is denied if
+the content gate, a protected path or the claim of another session refuses it. A
+secret that a command wrote, or a claimed file that it changed, is reported to
+the model. Nothing that a command did is reverted.
 
   --host HOST      ` + hostevent.Hosts + `;
                    the names that init takes also work

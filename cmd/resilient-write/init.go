@@ -34,24 +34,25 @@ func (a *app) init() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use: "init CLIENT...", Short: "Configure MCP clients, and instruct their agents to use the tools", GroupID: "upkeep",
-		Long: `Write the entry of this server into the configuration of MCP clients, and the
-instructions into the file that their agents read. With --hooks also write what
-makes the client report its tool calls, so that what shell commands change can be
-listed and undone. The changes are shown first. Only the entry, these hooks and
-the lines between two markers are changed; every other byte of a file is kept. A
-file that cannot be parsed is left alone. Doing it again changes nothing, and
---remove takes everything out again.
+		Long: `Add this server to the configuration of MCP clients, and add instructions to the
+file that their agents read. With --hooks, also configure the client to report
+its tool calls, so that changes made by shell commands can be listed and undone.
+The changes are shown first. Only the entry, these hooks and the lines between
+two markers are changed; every other byte of a file is kept. A file that cannot
+be parsed is left alone. Running init again changes nothing. --remove removes
+everything that init added.
 
-An entry for the project is written where the client has a file for it and
-reads it without further steps, otherwise one for the user; --scope chooses.
+If the client has a configuration file for the project and reads it without
+further steps, the entry is written there, otherwise into the file of the user.
+--scope selects one of the two.
 
 Clients: ` + strings.Join(clients.Names(), ", ") + ".",
 		ValidArgs: clients.Names(),
 		RunE:      func(_ *cobra.Command, args []string) error { return a.runInit(args, o) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.all, "all", false, "every client that is found on this machine")
-	f.BoolVar(&o.approve, "approve", false, "let the clients call the tools without asking, also headless")
+	f.BoolVar(&o.all, "all", false, "configure every client that is found on this machine")
+	f.BoolVar(&o.approve, "approve", false, "let the clients call the tools without asking, also when headless")
 	f.BoolVar(&o.hooks, "hooks", false, "have the clients report what shell commands change")
 	f.BoolVar(&o.remove, "remove", false, "remove the entry, the approval, the hooks and the instructions")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes, but write nothing")

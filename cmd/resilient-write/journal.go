@@ -27,7 +27,7 @@ var journals = []verb{
 // journal is the parent of the subcommands that show, follow, export and import
 // the journal.
 func (a *app) journal() *cobra.Command {
-	cmd := a.parent("journal", "The journal: what happened; export and import", "look", journals)
+	cmd := a.parent("journal", "Show, follow, export and import the journal", "look", journals)
 	cmd.AddCommand(a.follow(), a.export(), a.imports())
 	return cmd
 }

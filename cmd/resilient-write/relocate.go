@@ -28,20 +28,21 @@ func (a *app) relocate() *cobra.Command {
 		Long: `Move the state directory of the workspace, with everything in it. --to is git
 (the common git directory of the repository), xdg (the directory of the user's
 state), tree (.resilient_write in the workspace) or a directory; the default is
-the first of git, xdg and tree that the workspace has. A directory that you name
-has to be named in every later call, with --state-dir or RW_STATE_DIR.
+the first of git, xdg and tree that the workspace has. If you choose a
+directory, every later call has to name it with --state-dir or RW_STATE_DIR.
 
---from gives the workspace the state of one that is gone, such as a worktree that
-git removed: STATE, as status --all names it, becomes that of the workspace, which
-must not have one yet. Files are left as they are; the next scan finds what the
-workspace lacks, and undo brings it back.
+--from gives the workspace the state of a workspace that is gone, such as a
+worktree that git removed. STATE, as status --all names it, becomes the state of
+this workspace, which must not have one yet. Files are left as they are; the
+next scan finds what the workspace lacks, and undo restores it.
 
-No process may have the store open. If this one is ended, the store is whole in
-one of the two places, and that one is used; relocate again completes the move.
+No process may have the store open. If relocate is killed, the store is complete
+in one of the two places, and that one is used; run relocate again to complete
+the move.
 
-With --remove the state directory is deleted instead, after a question: that of
-the workspace, or STATE, as status --all names it. Files of the workspace stay as
-they are; earlier versions of them and what was undone are gone.`,
+With --remove the state directory is deleted instead, after a question: the one
+of the workspace, or STATE, as status --all names it. Files of the workspace
+stay as they are; their earlier versions are gone.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case remove && to+from != "":

@@ -56,7 +56,7 @@ func newFlags(env func(string) string) (*pflag.FlagSet, *settings) {
 	f.StringVar(&s.replies, "replies", env("RW_REPLIES"), "form of replies: brief, or full with structured content; default full with --tier full and --dotted-names, else brief (RW_REPLIES)")
 	f.StringArrayVar(&s.allowRoots, "allow-root", nil, "also serve this `directory`, with a state of its own, and roots in it that the client declares; may be repeated")
 	f.BoolVar(&s.worktrees, "worktrees", false, "also serve the other work trees of the repository, each with a state of its own")
-	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
+	f.BoolVar(&s.dotted, "dotted-names", false, "list tools with a dot in their names, as rw.safe_write")
 	f.StringVar(&s.dashboard, "dashboard", "", "also serve a live view for a browser at this loopback `address`, such as 127.0.0.1:8010; port 0 selects a free one; the address with its token is printed to stderr")
 	s.http.flags(f)
 	return f, s

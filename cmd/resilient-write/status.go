@@ -82,7 +82,7 @@ const recentRows = 200
 func (a *app) status() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
-		Use: "status", Short: "What changed last, what was refused, and what waits for you", GroupID: "look", Args: noArguments,
+		Use: "status", Short: "Show what changed last, what was refused, and what waits for you", GroupID: "look", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all {
 				return a.statusAll()

@@ -26,12 +26,12 @@ func (a *app) trust() *cobra.Command {
 		Use: "trust", Short: "Let the policy file of the workspace weaken the defaults", GroupID: "upkeep", Args: noArguments,
 		Long: `Record that you have read the policy file in the state directory and that it
 applies in full, even where it weakens the defaults. The record is kept in your
-configuration directory and is valid for this workspace and this content: after
-any change of the file it must be made again.
+configuration directory and is valid for this workspace and this content. Run
+trust again after any change of the file.
 
-Without it a policy file that git tracks can only make the rules stricter. One
-that git does not track applies in full, with a warning. Neither weakens a flag.
-A file named with --policy-file needs no record.`,
+Without a record, a policy file that git tracks can only make the rules
+stricter, and a file that git does not track applies in full, with a warning.
+Neither weakens a flag. A file named with --policy-file needs no record.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case list && remove:

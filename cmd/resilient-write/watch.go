@@ -32,13 +32,14 @@ func (a *app) watch() *cobra.Command {
 and why, and what changed, with the diff of one change. It sees every process
 that writes, and only reads: it creates no store and does not count as a writer.
 
-On a terminal the arrow keys choose the change whose diff is shown, and q ends
-it. Elsewhere it prints a line for each event, or with --json an object.
+On a terminal the arrow keys choose the change whose diff is shown, and q quits.
+Elsewhere it prints a line for each event, or with --json an object.
 
-With --capture it writes instead: whenever something changes in the workspace, it
-scans and records what other programs changed, and prints a line for each group.
-It makes hooks of hosts unnecessary, but knows no command lines; beside hooks,
-what changes during a call is recorded as made during that call.`,
+With --capture it writes to the store. Whenever something changes in the
+workspace, it scans, records what other programs changed, and prints a line for
+each group. This works without hooks, but then the command lines are not known.
+If hooks are used too, a change made during a call is recorded as part of that
+call.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if capture {
 				return a.capture(cmd.Context())
