@@ -83,6 +83,9 @@ func (k *Call) planPiece(p Piece, part *engine.Mutation, sum string) (at Stored,
 	if p.TotalExpected > 0 {
 		sess.Manifest.TotalExpected = p.TotalExpected
 	}
+	if err := k.s.FillHashes(sess); err != nil {
+		return at, err
+	}
 	if at.Index, err = p.choose(sess, sum); err != nil {
 		return at, err
 	}
@@ -90,9 +93,6 @@ func (k *Call) planPiece(p Piece, part *engine.Mutation, sum string) (at Stored,
 		return at, fault.New(fault.IndexExceedsTotal).With("index", at.Index).With("total_expected", total)
 	}
 	part.SetObject(PartObject(p.Session, at.Index))
-	if err := k.s.FillHashes(sess); err != nil {
-		return at, err
-	}
 	i, found := sess.search(at.Index)
 	if !found {
 		sess.Parts = slices.Insert(sess.Parts, i, Part{})
@@ -125,7 +125,11 @@ func (p Piece) choose(sess *Session, sum string) (int, error) {
 	next := sess.Next()
 	if p.Expect > 0 && p.Expect != next {
 		if at, found := sess.search(p.Expect); !found || sess.Parts[at].SHA256 != sum {
-			return 0, fault.New(fault.IndexMismatch).With("expect_index", p.Expect).With("next_index", next)
+			e := fault.New(fault.IndexMismatch).With("session", sess.Name).With("expect_index", p.Expect).With("next_index", next)
+			if found {
+				e.Hintf("chunk %d is stored already, with other content; keep it and send what follows it as chunk %d, or send all chunks under another session name", p.Expect, next)
+			}
+			return 0, e
 		}
 		return p.Expect, nil // the call whose reply was lost
 	}
