@@ -83,6 +83,7 @@ func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
 				nil,
 				{"session": "s", "draft_ref": "d", "actual_prev_sha256": "x", "existing_sha256": "y"},
 				{"last_error": map[string]any{"hint": "see rw_restore, or rw_check"}},
+				{"last_error": map[string]any{"reason": rw.ErrSessionNotFound}},
 			} {
 				e := rw.NewError("safe_write", d, "", about)
 				e.Path = "a/b.txt"
@@ -111,6 +112,19 @@ func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
 			}
 		}
 		testbed.Expect(t, n.texts >= 400, "%s: only %d texts", n.tier, n.texts)
+	}
+}
+
+// TestExhaustedHints: the refusal of a call that failed too often repeats what the
+// failures said to do.
+func TestExhaustedHints(t *testing.T) {
+	set := newToolset(table, (*Options)(nil).orDefaults())
+	for detail := range hints {
+		_, _, _, _, usual := detail.Describe()
+		e := rw.NewError("safe_write", rw.ErrRetryExhausted, "this call failed 3 times; "+usual+". Change it", map[string]any{
+			"last_error": map[string]any{"reason": detail},
+		})
+		testbed.Equal(t, set.hint(e), "this call failed 3 times; "+set.hint(rw.NewError("safe_write", detail, "", nil))+". Change it")
 	}
 }
 

@@ -109,8 +109,13 @@ func (b *Toolbox) Mention(tool, format string) string {
 // hint is what an error says to do next, in the words of this server.
 func (set *toolset) hint(e *rw.Error) string {
 	text := NameTools(e.Hint)
-	if _, _, _, _, usual := e.Detail.Describe(); e.Hint == usual && hints[e.Detail] != "" && !set.listsAll(text) {
-		text = hints[e.Detail]
+	last, _ := e.Context["last_error"].(map[string]any) // its hint is part of the text
+	failed, _ := last["reason"].(rw.Detail)
+	for _, d := range []rw.Detail{e.Detail, failed} {
+		_, _, _, _, usual := d.Describe()
+		if usual = NameTools(usual); hints[d] != "" && !set.listsAll(usual) {
+			text = strings.Replace(text, usual, hints[d], 1)
+		}
 	}
 	return set.words(text)
 }
@@ -151,13 +156,24 @@ func (set *toolset) phrase(tool string) string {
 		}
 		other, ok := instead[tool]
 		if !ok {
-			return "`resilient-write " + strings.ReplaceAll(tool, "_", "-") + "`"
+			return "`resilient-write " + subcommand(tool) + "`"
 		}
 		if tool, with = other.tool, ""; other.with != "" {
 			with = " with " + other.with
 		}
 	}
 	return tool
+}
+
+// subcommand is how the command calls a tool.
+func subcommand(tool string) string {
+	switch tool {
+	case "safe_write":
+		return "write"
+	case "checkpoint":
+		return "checkpoint save"
+	}
+	return strings.Replace(tool, "_", " ", 1)
 }
 
 // warnings are warnings in the words of this server.

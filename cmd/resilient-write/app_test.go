@@ -77,11 +77,20 @@ func TestEveryToolHasACommand(t *testing.T) {
 			reached[v.tool] = v
 		}
 	}
+	commands := map[string]bool{}
+	for tool, v := range reached {
+		name, _, _ := strings.Cut(v.use, " ")
+		commands["resilient-write "+name], commands["resilient-write "+subcommandOf(tool)] = true, true
+	}
+	unlisted := toolbox.New(nil, &toolbox.Options{Filter: func(toolbox.Tool) bool { return false }})
 	for _, tool := range toolbox.Table() {
 		v, ok := reached[tool.Name]
 		if !ok {
 			t.Errorf("no command calls %s", tool.Name)
 			continue
+		}
+		if said := unlisted.Words("rw_" + tool.Name); strings.HasPrefix(said, "`") {
+			expect(t, commands[strings.Trim(said, "`")], "%s: there is no command %s", tool.Name, said)
 		}
 		list := must(arguments(tool))(t)
 		known := map[string]bool{}
