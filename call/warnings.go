@@ -69,8 +69,8 @@ const (
 )
 
 var warningHints = map[string]string{
-	WarnEOLChanged:          "the line endings differ from those of the previous file; pass eol preserve to keep them",
-	WarnBOMDropped:          "the byte order mark of the file was removed; pass bom preserve to keep it",
+	WarnEOLChanged:          "the line endings differ from those of the previous file; if that was not intended, write them as they were, or pass eol preserve to Store.SafeWrite",
+	WarnBOMDropped:          "the byte order mark of the file was removed; if that was not intended, write it too, or pass bom preserve to Store.SafeWrite",
 	WarnNULBytes:            "the content contains NUL bytes",
 	WarnHardLinkBroken:      "the file had several hard links; the other names keep the old content",
 	WarnMetadataNotKept:     "some mode bits, ownership, attributes or ACLs of the file could not be preserved",
