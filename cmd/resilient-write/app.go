@@ -18,6 +18,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/endsignal"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // operator is the caller if --caller is not given.
@@ -115,7 +116,7 @@ func (a *app) end(err error) rw.Code {
 	case errors.As(err, &r):
 		code, _ := r.env.Context["code"].(float64)
 		a.done.code = rw.Code(code)
-		fmt.Fprintf(a.messages(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+spoken(r.text("hint")), "; "))
+		fmt.Fprintf(a.messages(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+advice(r.text("hint"), r.env.Context), "; "))
 	case errors.As(err, &u):
 		a.fail(rw.NewError(a.command, rw.ErrInvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
 	case errors.As(err, &no):
@@ -183,13 +184,22 @@ func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 	if a.done.reply == nil {
 		env := e.Envelope()
 		env.Context["code"] = code
+		if e.Hint != "" {
+			env.Context["hint"] = toolbox.NameTools(e.Hint)
+		}
 		a.done.reply, _ = schema.Encode(env)
 		if a.forPrograms() {
 			a.document(a.done.reply)
 		}
 	}
 	a.done.code = code
-	fmt.Fprintf(a.messages(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+spoken(e.Hint), "; "))
+	fmt.Fprintf(a.messages(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+advice(e.Hint, e.Context), "; "))
+}
+
+// advice is a hint for people, with the draft that it is about.
+func advice(hint string, context map[string]any) string {
+	ref, _ := context["draft_ref"].(string)
+	return strings.Replace(spoken(hint), "with --draft-ref", strings.TrimSpace("with --draft-ref "+ref), 1)
 }
 
 // messages returns the writer for messages: standard error.

@@ -95,6 +95,10 @@ func (a *app) runCommand(ctx context.Context, s *rw.Store, r command.Request) er
 		return err
 	}
 	a.failing, a.done.code = 0, rw.Code(out.ExitCode)
+	nameTools(out.Warnings)
+	if out.Receipt != nil {
+		nameTools(out.Receipt.Warnings)
+	}
 	if a.done.reply, err = success(out); err != nil {
 		return err
 	}

@@ -320,8 +320,17 @@ func (a *app) writeFrom(ctx context.Context, v verb, call asked) error {
 	call.fields["content"] = json.RawMessage(`""`) // the content comes from the stream
 	var r rw.SafeWriteRequest
 	return carry(ctx, a, v, call, &r, func(ctx context.Context, s *rw.Store) (rw.SafeWriteResult, error) {
-		return s.SafeWriteFrom(rw.WithGate(ctx, rw.GateOfAgents), r, call.stream)
+		out, err := s.SafeWriteFrom(rw.WithGate(ctx, rw.GateOfAgents), r, call.stream)
+		nameTools(out.Warnings)
+		return out, err
 	})
+}
+
+// nameTools puts the names of tools into warnings, as the toolbox does.
+func nameTools(list []rw.Warning) {
+	for i := range list {
+		list[i].Hint = toolbox.NameTools(list[i].Hint)
+	}
 }
 
 // carry decodes a call as the tools do, makes it with a method that is no tool,
