@@ -178,6 +178,8 @@ func (x *execution) kept(err error) error {
 			break
 		}
 		e.Hint = "another program changed the file while the command ran, so nothing of it was committed; look at the file and run the command again"
+	case ErrIsADirectory:
+		e.Hint = "the command replaced a directory whose files history does not have, because git ignores them, or another program made the directory while the command ran; move or delete the directory, then run the command again"
 	}
 	e.Context["kept"] = x.cmd.View.ID
 	e.Hint += fmt.Sprintf("; what the command wrote is kept for 7 days, in resilientwrite/exec/%s of the user's state directory", x.cmd.View.ID)
