@@ -81,6 +81,10 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 		Path: in.Path, Version: in.Version, Call: rw.Call{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller, Session: in.Session},
 	})
 	if err != nil {
+		if e := rw.AsError("undo", err); e.Detail == rw.ErrChangedOutside { // this tool has no force
+			e.Hint = "the file was changed outside this store, so nothing was restored; to discard that change, " + discard
+			err = e
+		}
 		return rw.UndoResult{}, err
 	}
 	op := "write"

@@ -88,6 +88,9 @@ var hints = map[rw.Detail]string{
 	rw.ErrJournalDamaged:     "the journal cannot be continued; ask the user to run `resilient-write check`",
 }
 
+// discard is what a hint says about undoing a change that another program made.
+const discard = "call rw_restore with force for the version you want"
+
 // Words is a text of the library or of its host with the names that the tools
 // have here, and, for those that are not listed, what to use instead. A text
 // names tools as rw_safe_write.
@@ -116,6 +119,9 @@ func (set *toolset) hint(e *rw.Error) string {
 		if usual = NameTools(usual); hints[d] != "" && !set.listsAll(usual) {
 			text = strings.Replace(text, usual, hints[d], 1)
 		}
+	}
+	if !set.listsAll(discard) { // no other tool has force
+		text = strings.Replace(text, discard, "read the version you want with rw_read, and write it with rw_safe_write", 1)
 	}
 	return set.words(text)
 }
