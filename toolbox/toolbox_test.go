@@ -275,6 +275,12 @@ func TestClaimTool(t *testing.T) {
 	}
 	a = box.Call(ctx, "rw_claim", raw(`{"paths":["a"]}`), nil)
 	testbed.Expect(t, !a.OK && strings.Contains(a.Text, `"argument":"session"`), "a claim of no session: %s", a.Text)
+	a = box.Call(ctx, "rw_claim", raw(`{"paths":["dir/"]}`), said)
+	testbed.Expect(t, strings.Contains(a.Text, `"paths":["dir"]`), "a directory: %s", a.Text)
+	a = box.Call(ctx, "rw_claim", raw(`{"paths":["./"]}`), said)
+	testbed.Expect(t, strings.Contains(a.Text, "the workspace itself"), "the workspace: %s", a.Text)
+	a = box.Call(ctx, "rw_claim", raw(`{"paths":["a","`+strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")+`"]}`), said)
+	testbed.Expect(t, !a.OK && strings.Contains(a.Text, "secret_in_name"), "a claim of a credential: %s", a.Text)
 }
 
 func TestMain(m *testing.M) { testbed.Main(m) }

@@ -38,6 +38,11 @@ func (c *Check) names() []name {
 	for _, m := range c.Commit.Muts {
 		list = append(list, name{"path", m.Path})
 	}
+	for _, d := range c.Commit.Dirs {
+		if d.PrevMode == 0 { // it is made
+			list = append(list, name{"path", d.Path})
+		}
+	}
 	return list
 }
 

@@ -2,8 +2,10 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	slash "path"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +78,10 @@ func (l *Layer) Claim(ctx context.Context, c around.Claim, ttl time.Duration, lo
 			if strings.Contains(path, "*") { // it would be a name, and protect nothing
 				return nil, fault.New(fault.InvalidArgument).With("argument", "paths").Hintf("a claim takes files and directories, not patterns; name the directory, which covers everything below it")
 			}
-			real, err := locate(path)
+			if slash.Clean(path) == "." && path != "" {
+				return nil, fault.New(fault.InvalidArgument).With("argument", "paths").Hintf("the workspace itself cannot be claimed; name files and directories in it")
+			}
+			real, err := locate(cmp.Or(strings.TrimRight(path, "/"), path))
 			if err != nil {
 				return nil, err
 			}
