@@ -171,14 +171,15 @@ func (v *visit) gitHash(p string, size int64) *gitHash {
 
 // compare classifies a file that was read.
 func (v *visit) compare(p string, now, was *Entry, data []byte) error {
-	if was != nil && !was.kept() {
-		was = nil
+	met := v.at.met
+	if was != nil && !was.kept() { // it was there, with what content is not known
+		was, met = nil, true
 	}
 	if data == nil {
 		now.Flags |= Unkept
 	}
 	v.now = append(v.now, *now)
-	if v.out.Baseline || was == nil && v.scan.old.Growing {
+	if v.out.Baseline || was == nil && (met || v.scan.old.Growing) {
 		return v.baseline(p, now, data)
 	}
 	if was != nil && was.SHA == now.SHA && was.Mode == now.Mode {

@@ -121,6 +121,9 @@ type place struct {
 	// hidden means that git ignores the directory: only those of its files are recorded
 	// that the policy includes.
 	hidden bool
+	// met means that git ignored the directory at the last scan: what is in it is
+	// counted as known, as by a first scan.
+	met bool
 }
 
 // files are the patterns that count here, the weakest first.
@@ -189,7 +192,7 @@ func (v *visit) enter(p *place) (*place, error) {
 		}
 		r.dir = d.Path
 		now, was := Entry{Name: ".git", Flags: Ignored | Directory, Mtime: int64(r.sum ^ v.req.Capture.sum()), Ctime: int64(r.stamp())}, find(old, ".git")
-		here = &place{repo: r, rulesKnown: was != nil && was.Mtime == now.Mtime, hidden: p.hidden, filesKnown: was != nil && was.Ctime == now.Ctime}
+		here = &place{repo: r, rulesKnown: was != nil && was.Mtime == now.Mtime, hidden: p.hidden, met: p.met, filesKnown: was != nil && was.Ctime == now.Ctime}
 		v.repo = &now
 	}
 	st := entryOf(d.Entries, engine.IgnoreName)
@@ -207,7 +210,7 @@ func (v *visit) enter(p *place) (*place, error) {
 	}
 	was := find(old, engine.IgnoreName)
 	return &place{
-		repo: here.repo, up: here, filesKnown: here.filesKnown, hidden: here.hidden,
+		repo: here.repo, up: here, filesKnown: here.filesKnown, hidden: here.hidden, met: here.met,
 		rulesKnown: here.rulesKnown && was != nil && was.same(&st.Stat) && !v.racy(was, &st.Stat),
 		file:       sync.OnceValue(func() gitignore.File { return gitignore.Parse(here.repo.name(d.Path), text) }),
 	}, nil

@@ -389,7 +389,12 @@ func (v *visit) directory(p string, e *tree.Entry, was *Entry) {
 	known := was == nil && v.at.rulesKnown && v.scan.entered(p) && len(v.req.Capture.Include) == 0
 	if known || !v.ignored(p, was, true) {
 		v.touched = v.touched || was != nil
-		if v.d.Enter(e.Name, v.at); was == nil && !v.at.hidden { // of one that git ignored until now nothing is known
+		at := v.at
+		if was != nil { // git ignored it until now, and nothing of it is known
+			met := *at
+			at, met.met = &met, true
+		}
+		if v.d.Enter(e.Name, at); !at.met && !at.hidden {
 			v.entered = append(v.entered, e)
 		}
 		return
