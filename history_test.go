@@ -1704,6 +1704,38 @@ func TestUndoBesideOthersSweep(t *testing.T) {
 	}
 }
 
+// TestVersionsOfACommitInProgress: when a commit has its row, and its file does not have its
+// name yet, another process reads the version that is replaced and the new one.
+func TestVersionsOfACommitInProgress(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(*rw.Store) error{
+		"overwrite": do(put("a.txt", "two", rw.ModeOverwrite)), "append": do(put("a.txt", "more", rw.ModeAppend)), "move": move("a.txt", "b.txt", false),
+		"delete": doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}),
+	}
+	for name, call := range calls {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Manual: true}))(t)
+		other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Manual: true, Process: fs.NewProcess()}))(t)
+		write(t, s, "a.txt", "one", rw.ModeCreate)
+		read := 0
+		fs.Before(func(op simfs.Op) {
+			if op.Path != "a.txt" && op.To != "a.txt" || op.Kind != "exchange" && op.Kind != "rename" {
+				return
+			}
+			fs.Before(nil)
+			for _, v := range must(other.History(background, rw.HistoryRequest{Path: "a.txt"}))(t).Versions {
+				if !v.SHA256.IsZero() {
+					_, err := other.Read(background, rw.ReadRequest{Path: "a.txt", Version: v.Version})
+					expect(t, err == nil && v.Available, "%s: version %d: %v, available %v", name, v.Rev, err, v.Available)
+					read++
+				}
+			}
+		})
+		noErr(t, call(s), name)
+		expect(t, read > 0, "%s: nothing was read", name)
+	}
+}
+
 // TestSyncLooksAgain: a version that another program had open leaves the slots with the
 // next Sync after it was closed.
 func TestSyncLooksAgain(t *testing.T) {

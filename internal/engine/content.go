@@ -301,15 +301,7 @@ func HashFile(f fsx.File) (sha string, st fsx.Stat, err error) {
 // OpenCurrent opens the current file by its journal path. The content of a
 // symbolic link is its target.
 func (s *Engine) OpenCurrent(path string) (io.ReadCloser, int64, error) {
-	t, err := s.LocateEntry(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer t.Close()
-	if !t.Exists() || t.Linked { // what a symbolic link leads to has another path
-		return nil, 0, fs.ErrNotExist
-	}
-	f, err := fsx.OpenEntry(t.Parent, t.Name)
+	f, err := s.openEntry(path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -319,6 +311,19 @@ func (s *Engine) OpenCurrent(path string) (io.ReadCloser, int64, error) {
 		return nil, 0, err
 	}
 	return SectionCloser{io.NewSectionReader(f, 0, st.Size), f}, st.Size, nil
+}
+
+// openEntry opens a file, or a symbolic link itself.
+func (s *Engine) openEntry(path string) (fsx.File, error) {
+	t, err := s.LocateEntry(path)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	if !t.Exists() || t.Linked { // what a symbolic link leads to has another path
+		return nil, fs.ErrNotExist
+	}
+	return fsx.OpenEntry(t.Parent, t.Name)
 }
 
 type SectionCloser struct {

@@ -183,21 +183,37 @@ func (w *waiting) rows(s *Engine) (recs []*journal.Record, err error) {
 	return recs, nil
 }
 
-// openReplaced opens the file that a mutation has replaced in its slot, if it is there and
-// still is what it was.
+// openReplaced opens the content with the hash that a mutation has replaced or, if it is not
+// published, that it replaces or makes, if that is there and still is what it was.
 func (s *Engine) openReplaced(m *journal.Mutation, sha string) (fsx.File, error) {
-	if m == nil || m.Slot == "" || m.PrevSHA256 != sha {
+	if m == nil || m.Slot == "" || m.PrevSHA256 != sha && m.SHA256 != sha {
 		return nil, fs.ErrNotExist
 	}
 	d, err := s.slotDirAt(m.SlotDir)
 	if err != nil {
 		return nil, err
 	}
-	slot := d.slot(m.Slot)
-	if held, err := slot.Holds(); err != nil || held != publish.Other {
+	slot, wanted, name := d.slot(m.Slot), publish.Staged, m.From
+	if m.PrevSHA256 == sha {
+		wanted, name = publish.Other, m.Identity()
+	}
+	held, err := slot.Holds()
+	if err == nil && held == publish.Staged && name != "" {
+		in, failure := s.openEntry(name)
+		if in, failure = ofHash(in, failure, sha); failure == nil || IsShortage(failure) {
+			return in, failure
+		}
+		held, err = slot.Holds() // published meanwhile
+	}
+	if err != nil || held != wanted {
 		return nil, cmp.Or(err, fs.ErrNotExist)
 	}
 	f, err := slot.Dir.Open(slot.Name, fsx.Read, 0)
+	return ofHash(f, err, sha)
+}
+
+// ofHash closes a file that was opened if it does not have the hash.
+func ofHash(f fsx.File, err error, sha string) (fsx.File, error) {
 	if err != nil {
 		return nil, err
 	}

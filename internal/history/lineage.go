@@ -139,7 +139,7 @@ func (l *Lineage) Foreign(sha string) (*Version, error) {
 		return nil, cmp.Or(err, error(fault.New(fault.VersionNotFound)))
 	}
 	rec := list[0]
-	return &Version{Seq: rec.Seq, Path: l.Path, TS: rec.TS, M: journal.Mutation{Path: l.Path, SHA256: sha, Bytes: rec.Note.Bytes}}, nil
+	return &Version{Seq: rec.Seq, Path: l.Path, TS: rec.TS, M: journal.Mutation{Path: l.Path, SHA256: sha, Bytes: rec.Note.Bytes}, Later: l.Got[:1]}, nil
 }
 
 // Before returns the newest of the versions that led to v and whose bytes differ

@@ -46,6 +46,18 @@ func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
 		}
 		heir, moved := at.heir()
 		switch {
+		case len(at.Later) == 0:
+			r, have, err := s.currentContent(at)
+			if s.Log.CatchUp(); s.replaced(at) { // meanwhile
+				if err == nil {
+					r.Close()
+				}
+				return s.ContentAt(v.Path, v.Seq, v.M.Bytes)
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+			return firstBytes(r, have, v.M.Bytes)
 		case heir == nil:
 			return nil, 0, s.NotKept(at.M.SHA256)
 		case moved: // or deleted
@@ -59,8 +71,13 @@ func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
 	}
 }
 
-// heldContent opens the content of a version in history, or the file itself if
-// the version is the newest one; nil if neither has the bytes.
+// replaced reports whether a commit has changed the file of a newest version since.
+func (s *Layer) replaced(v *Version) bool {
+	last, err := s.LastRow(v.Path)
+	return err == nil && last.Seq != v.Seq
+}
+
+// heldContent opens the content of a version in history; nil if history does not have it.
 func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
 	var by []*journal.Mutation
 	for _, next := range v.Later {
@@ -70,9 +87,6 @@ func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
 		return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, v.M.Bytes), Closer: f}, v.M.Bytes, nil
 	} else if !engine.IsAbsent(err) && !errors.Is(err, blob.ErrDamaged) {
 		return nil, 0, err
-	}
-	if len(v.Later) == 0 {
-		return s.currentContent(v)
 	}
 	return nil, 0, nil
 }
