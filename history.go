@@ -205,14 +205,16 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 
 // prepareRestore finds the version and takes its bytes.
 func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (*history.Version, error) {
-	m, v, err := versions.Restore{
+	restore := &versions.Restore{
 		Op: c.Req.Op, Path: r.Path, Seq: r.Version, SHA256: r.SHA256.String(), Force: r.Force,
 		Take: c.taking(ctx),
-	}.Plan(s.versions)
+	}
+	m, v, err := restore.Plan(s.versions)
 	if err != nil {
 		return nil, err
 	}
 	c.Muts = []*engine.Mutation{m}
+	c.Plan = func(context.Context) error { return restore.Again(s.versions, m, v) }
 	c.Dirs, err = s.changes().GoneDirs(c.Muts, nil)
 	return v, err
 }

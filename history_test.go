@@ -1704,6 +1704,56 @@ func TestUndoBesideOthersSweep(t *testing.T) {
 	}
 }
 
+// TestRestoreBesideOthersSweep: a call for the newest version of a file is stopped at any
+// point, and another process makes a newer one, or opens the store and completes the commit
+// that made it. The call succeeds.
+func TestRestoreBesideOthersSweep(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(*rw.Store, rw.FileVersion) error{
+		"Read": func(s *rw.Store, v rw.FileVersion) error {
+			return errorOf(s.Read(background, rw.ReadRequest{Path: "a.txt", Version: v.Version}))
+		},
+		"Restore": func(s *rw.Store, v rw.FileVersion) error {
+			return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: v.SHA256}))
+		},
+	}
+	others := map[string]func(*rw.Store) error{
+		"replaces": do(put("a.txt", strings.ToUpper(longText), rw.ModeOverwrite)), "adds": do(put("a.txt", "more", rw.ModeAppend)),
+		"deletes": doing((*rw.Store).Delete, rw.DeleteRequest{Path: "a.txt"}), "moves": move("a.txt", "new.txt", false), "recovers": nil,
+	}
+	step := stride(5)
+	for name, call := range calls {
+		for how, other := range others {
+			for at, stopped := phase(step), true; stopped; at += step {
+				fs := simfs.New()
+				if other == nil {
+					fs = leftUnpublished(t)
+				}
+				process := fs.NewProcess()
+				s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: process, Manual: true, Unrecovered: true}))(t)
+				beside := func() (*rw.Store, error) {
+					return rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0003", LockWait: time.Millisecond, Manual: true})
+				}
+				run := func() error { return errorOf(beside()) }
+				if other != nil {
+					two := must(beside())(t)
+					write(t, two, "a.txt", longText, rw.ModeCreate)
+					run = func() error { return other(two) }
+				}
+				v := must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t).Versions[0]
+				var done chan error
+				done, stopped = stoppedAt(t, process, at, func() error { return call(s, v) })
+				err := run()
+				require(t, err == nil || errors.Is(err, rw.ErrLockTimeout) || errors.Is(err, rw.ErrIOBusy), "%s, stopped at %d: %v", how, at, err)
+				process.Continue()
+				if stopped {
+					noErr(t, <-done, name, " while another process ", how, ", stopped at ", at)
+				}
+			}
+		}
+	}
+}
+
 // TestVersionsOfACommitInProgress: when a commit has its row, and its file does not have its
 // name yet, another process reads the version that is replaced and the new one.
 func TestVersionsOfACommitInProgress(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -115,11 +116,14 @@ type Restore struct {
 	// Take takes the bytes of the version and returns their hash. A file that is created
 	// gets the mode.
 	Take func(m *engine.Mutation, src io.Reader, mode uint32) (string, error)
+
+	at  string // the path whose versions these are
+	row uint64 // its newest one
 }
 
 // Plan finds the version, and returns it with the mutation that brings the file back to
 // it, if the file is still what it was in the newest one.
-func (r Restore) Plan(h *history.Layer) (*engine.Mutation, *history.Version, error) {
+func (r *Restore) Plan(h *history.Layer) (*engine.Mutation, *history.Version, error) {
 	path, err := Path(h.Engine, r.Path)
 	if err != nil {
 		return nil, nil, err
@@ -136,24 +140,45 @@ func (r Restore) Plan(h *history.Layer) (*engine.Mutation, *history.Version, err
 		return nil, nil, err
 	}
 	newest := l.Got[0]
+	r.at, r.row = path, newest.Seq
 	m := &engine.Mutation{Path: r.Path, Origin: v.Path, Op: engine.OpOverwrite, Kind: r.Op, Force: true, AllowShrink: true, Ungated: true}
-	if !r.Force {
-		m.Expected, m.ExpectJournalHash = &newest.M.SHA256, true
-	}
+	r.over(m, v, &newest.M)
 	if at, err := Identity(h.Engine, r.Path); err != nil || at != path {
 		m.Path, m.NoFollow = path, true // the name itself, as it was
 	}
 	return m, v, r.fill(h, m, v, newest)
 }
 
-// fill takes the content of the version.
-func (r Restore) fill(h *history.Layer, m *engine.Mutation, v, newest *history.Version) error {
-	link := v.M.Link() || newest.M.Link()
-	if link {
-		m.NoFollow, m.WasLink, m.Perm = true, newest.M.Link(), &v.M.Mode
+// Again is Plan under the lock of the file: what another commit has made of the file since
+// then may be replaced too.
+func (r *Restore) Again(h *history.Layer, m *engine.Mutation, v *history.Version) error {
+	row, _, newest, err := h.NewNewest().Of(r.at)
+	if err != nil || newest == nil || row.Seq == r.row {
+		return err
+	}
+	r.over(m, v, newest)
+	if mode := newest.ModeBefore(); newest.SHA256 == "" && m.Op != engine.OpDelete && m.Perm == nil && mode != 0 && fsx.KindOf(mode) == fsx.Regular {
+		m.Perm = &mode
+	}
+	return nil
+}
+
+// over makes the mutation one that replaces the newest version.
+func (r *Restore) over(m *engine.Mutation, v *history.Version, newest *journal.Mutation) {
+	if !r.Force {
+		m.Expected, m.ExpectJournalHash = &newest.SHA256, true
+	}
+	if v.M.Link() || newest.Link() {
+		m.NoFollow, m.WasLink, m.Perm = true, newest.Link(), &v.M.Mode
 	}
 	if v.M.SHA256 == "" {
 		m.Op, m.AbsentOK, m.Perm = engine.OpDelete, true, nil
+	}
+}
+
+// fill takes the content of the version.
+func (r *Restore) fill(h *history.Layer, m *engine.Mutation, v, newest *history.Version) error {
+	if v.M.SHA256 == "" {
 		return nil
 	}
 	src, _, err := h.VersionContent(v)
@@ -165,7 +190,7 @@ func (r Restore) fill(h *history.Layer, m *engine.Mutation, v, newest *history.V
 	if last := newest.M.ModeBefore(); newest.M.SHA256 == "" && fsx.KindOf(last) != fsx.Directory { // what was to be kept from others stays so
 		mode = last
 	}
-	if link {
+	if v.M.Link() || newest.M.Link() {
 		mode = 0 // Perm is
 	}
 	sum, err := r.Take(m, src, mode)
