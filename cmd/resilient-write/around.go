@@ -301,7 +301,7 @@ relative to the workspace.`,
 	}
 	cmd.Flags().DurationVar(&ttl, "ttl", around.MaxClaim, "how long the claim holds, at most 10m")
 	cmd.AddCommand(
-		&cobra.Command{Use: "list", Short: "List the claims that hold", Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
+		&cobra.Command{Use: "list", Short: "List the active claims", Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClaims(cmd.Context(), a.withOldStore, true, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) { return s.Claims(ctx) })
 		}},
 		&cobra.Command{Use: "release NUMBER...", Short: "End claims of any session", Args: takes(1, -1, "release takes the numbers of claims", "resilient-write claim list shows them"), RunE: func(cmd *cobra.Command, args []string) error {

@@ -57,9 +57,9 @@ the model. Nothing that a command did is reverted.
   --deadline TIME  end without an answer after this time; default 150ms before a
                    tool, 1.2s otherwise
 
-The workspace is the nearest directory that has a store or is that of a git
-repository, from the working directory of the event upwards; anywhere else nothing
-happens. The exit code is always 0.`,
+The workspace is the nearest directory, from the working directory of the event
+upwards, that has a store or is the root of a git repository. In other
+directories the hook does nothing. The exit code is always 0.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			started := time.Now()
 			signal.Ignore(syscall.SIGPIPE) // the host may not read the answer

@@ -135,7 +135,7 @@ func showStatus(p *printer, r statusReply) {
 		}
 		return
 	}
-	p.line("%d rows, durability %s, gate %s", r.Rows, r.Sync, r.Gate)
+	p.line("rows %d, durability %s, gate %s", r.Rows, r.Sync, r.Gate)
 	for _, part := range parts(p, r.Overview) {
 		if len(part.lines) > 0 {
 			p.line("%s", p.paint(cyan, part.title))
