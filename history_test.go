@@ -1677,15 +1677,7 @@ func TestUndoBesideOthersSweep(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"deletes", "recovers"} {
 		for at, stopped := 0, true; stopped; at++ {
-			fs := simfs.New()
-			if other == "recovers" {
-				fs = leftUnpublished(t)
-			}
-			process := fs.NewProcess()
-			s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: process, Manual: true, Unrecovered: true}))(t)
-			beside := func() (*rw.Store, error) {
-				return rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0003", LockWait: time.Millisecond, Manual: true})
-			}
+			process, s, beside := stoppable(t, other == "recovers")
 			call := func() error { return errorOf(beside()) }
 			if other == "deletes" {
 				two := must(beside())(t)
@@ -1701,6 +1693,21 @@ func TestUndoBesideOthersSweep(t *testing.T) {
 				noErr(t, <-done, other, ", stopped at ", at)
 			}
 		}
+	}
+}
+
+// stoppable opens a store in a process that can be stopped, and returns how another process
+// opens it. It is a new one, or that of leftUnpublished.
+func stoppable(t *testing.T, unpublished bool) (process *simfs.Process, s *rw.Store, beside func() (*rw.Store, error)) {
+	t.Helper()
+	fs := simfs.New()
+	if unpublished {
+		fs = leftUnpublished(t)
+	}
+	process = fs.NewProcess()
+	s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: process, Manual: true, Unrecovered: true}))(t)
+	return process, s, func() (*rw.Store, error) {
+		return rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0003", LockWait: time.Millisecond, Manual: true})
 	}
 }
 
@@ -1725,15 +1732,7 @@ func TestRestoreBesideOthersSweep(t *testing.T) {
 	for name, call := range calls {
 		for how, other := range others {
 			for at, stopped := phase(step), true; stopped; at += step {
-				fs := simfs.New()
-				if other == nil {
-					fs = leftUnpublished(t)
-				}
-				process := fs.NewProcess()
-				s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: process, Manual: true, Unrecovered: true}))(t)
-				beside := func() (*rw.Store, error) {
-					return rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0003", LockWait: time.Millisecond, Manual: true})
-				}
+				process, s, beside := stoppable(t, other == nil)
 				run := func() error { return errorOf(beside()) }
 				if other != nil {
 					two := must(beside())(t)
