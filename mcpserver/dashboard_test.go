@@ -292,6 +292,8 @@ func TestDashboardOfManyEvents(t *testing.T) {
 	defer conn.Close()
 	conn.(*net.TCPConn).SetReadBuffer(1)
 	fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", b.addr, b.token)
+	// It counts as a stream once it is answered.
+	must(io.ReadFull(conn, make([]byte, len("HTTP/1.1 200"))))(t)
 	next := b.follow()
 	next(`"rows":0`)
 	res, err := http.DefaultClient.Do(b.request("GET", "/events", ""))
