@@ -34,7 +34,7 @@ func signs(s string, tabs bool) []piece {
 	marks := 0
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)
-		if unicode.Is(unicode.M, r) {
+		if r > unicode.MaxLatin1 && unicode.Is(unicode.M, r) {
 			marks++
 		} else {
 			marks = 0
@@ -55,6 +55,9 @@ func signs(s string, tabs bool) []piece {
 // plain reports whether a character is shown as it is. The ideographic space is
 // the ordinary one of some scripts.
 func plain(r rune) bool {
+	if r <= unicode.MaxASCII {
+		return unicode.IsPrint(r)
+	}
 	hidden := unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == 0x2800
 	return unicode.IsPrint(r) && !hidden || r == 0x3000
 }
