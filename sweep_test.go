@@ -2065,7 +2065,7 @@ var readSweeps = []readSweep{
 }
 
 // TestAnswersOfAShortage: a call that cannot open a file, because too many are open, fails
-// or answers as it does otherwise.
+// or answers as it does otherwise. So does one that may not read what history has.
 func TestAnswersOfAShortage(t *testing.T) {
 	dry, first, snapshot := rw.Call{DryRun: true}, "one\ntwo\n", ""
 	prepared := func(t *testing.T) (*simfs.FS, *rw.Store) {
@@ -2105,13 +2105,17 @@ func TestAnswersOfAShortage(t *testing.T) {
 			return nil, err
 		},
 		"undo": func(s *rw.Store) (any, error) {
-			_, err := s.Undo(background, rw.UndoRequest{Call: dry})
+			_, err := s.Undo(background, rw.UndoRequest{Call: dry, N: 2}) // a file and a deletion
 			return errors.Is(err, rw.ErrVersionNotKept), err
 		},
 	} {
 		_, s := prepared(t)
 		answer := must(call(s))(t)
-		for i, hit := 0, "first"; hit != ""; i++ {
+		from := 0
+		if name == "undo" || name == "snapshot restore" {
+			from = -1
+		}
+		for i, hit := from, "first"; hit != ""; i++ {
 			fs, s := prepared(t)
 			var got any
 			var err error
@@ -2120,6 +2124,8 @@ func TestAnswersOfAShortage(t *testing.T) {
 				if op.Mut < 0 && strings.HasPrefix(op.String(), "open") {
 					if n++; n == i {
 						f.Err = syscall.EMFILE
+					} else if i < 0 && strings.Contains(op.String(), "/history/") {
+						f.Err = syscall.EACCES
 					}
 				}
 				return f

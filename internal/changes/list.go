@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"syscall"
@@ -278,7 +279,7 @@ func (l *Layer) take(c *engine.Commit, m *engine.Mutation, v version, take Take,
 
 // mayBe returns an error that says nothing of whether a version is kept; nil for others.
 func mayBe(err error) error {
-	if engine.IsShortage(err) || errors.Is(err, syscall.EIO) {
+	if engine.IsShortage(err) || errors.Is(err, syscall.EIO) || errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return nil
