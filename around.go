@@ -339,9 +339,11 @@ func (s *Store) Blame(ctx context.Context, r around.BlameRequest) (around.BlameR
 func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (around.Claim, error) {
 	session, caller := s.sessionOf(ctx)
 	return changing(ctx, s, "claim", func() (around.Claim, error) {
-		for _, path := range paths {
-			if family, pattern, found := s.gate.SecretIn("path", path); found && s.gateFor(ctx).Mode == GateBlock {
-				return around.Claim{}, gate.SecretInName("paths", family, pattern)
+		via, _ := ctx.Value(viaKey{}).(Via) // a thread that contains a secret is not in session
+		for i, name := range append([]string{session, via.Thread, caller}, paths...) {
+			argument := []string{"session", "session", "caller", "path"}[min(i, 3)]
+			if family, pattern, found := s.gate.SecretIn(argument, name); found && s.gateFor(ctx).Mode == GateBlock {
+				return around.Claim{}, gate.SecretInName(strings.Replace(argument, "path", "paths", 1), family, pattern)
 			}
 		}
 		return s.leases.Claim(ctx, around.Claim{Session: session, Caller: caller, Paths: paths}, ttl, func(path string) (string, error) { return versions.Identity(s.engine, path) })

@@ -140,7 +140,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, r UndoRequest) (chan
 		case of.Group != "":
 			e.Hintf("no group of observed changes has this identifier; resilient-write changes lists them")
 		case of.Row != 0:
-			e.Hintf("no commit of the workspace has this row; Store.JournalTail lists them")
+			e.Hintf("no commit of the workspace has this row; Store.JournalTail lists them; what other programs changed is undone by group, and resilient-write changes lists the groups")
 		case of.None:
 			e.Hintf("calls over this protocol have no session, so no commit is known to be yours; pass the session or the caller whose commits to undo")
 		case of.Session != c.session:

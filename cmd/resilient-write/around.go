@@ -144,7 +144,7 @@ func (a *app) stageChanges(ctx context.Context, noScan bool, scan around.ScanReq
 
 func showChanges(p *printer, r changesReply) {
 	if r.Scan != nil && r.Scan.Baseline {
-		p.line("first scan: %d files are known from now on", r.Scan.Watched)
+		p.line("first scan: %s known from now on", several(r.Scan.Watched, "file"))
 	}
 	rows(p, []string{"change", "path", "bytes", "by", "row"}, r.Files, func(f around.ChangedFile) []string {
 		return []string{f.Change, f.Path, fmt.Sprint(f.Bytes), strings.Join(f.Callers, ", "), fmt.Sprint(f.Seq)}
@@ -213,7 +213,7 @@ func (a *app) snapshot() *cobra.Command {
 holds every file that changes would record, with its content.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return do(cmd.Context(), a, a.withStore, false, (*rw.Store).Snapshot, r, func(p *printer, out around.Snapshot) {
-				p.line("%s: %d files, %d of them in git", out.ID, out.Files, out.FromGit)
+				p.line("%s: %s, %d of them in git", out.ID, several(out.Files, "file"), out.FromGit)
 			})
 		},
 	}
@@ -228,11 +228,12 @@ func (a *app) snapshotList() *cobra.Command {
 		Use: "list", Short: "List the snapshots, newest first", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return do(cmd.Context(), a, a.withOldStore, true, (*rw.Store).SnapshotList, around.SnapshotListRequest{}, func(p *printer, out around.SnapshotListResult) {
-				var rows [][]string
-				for _, x := range out.Snapshots {
-					rows = append(rows, []string{x.ID, whenAt(x.At), fmt.Sprint(x.Files), short(x.BaseCommit), x.Label})
+				if len(out.Snapshots) == 0 {
+					p.line("there are no snapshots")
 				}
-				p.table([]string{"snapshot", "time", "files", "commit", "label"}, rows)
+				rows(p, []string{"snapshot", "time", "files", "commit", "label"}, out.Snapshots, func(x around.Snapshot) []string {
+					return []string{x.ID, whenAt(x.At), fmt.Sprint(x.Files), short(x.BaseCommit), x.Label}
+				})
 			})
 		},
 	}
@@ -265,7 +266,7 @@ func (a *app) snapshotRestore() *cobra.Command {
 				for _, f := range out.Results {
 					p.line("%-8s %s", f.Op, printable(f.Path))
 				}
-				p.line("%s, %d files", out.Status, len(out.Results))
+				p.line("%s, %s", out.Status, several(len(out.Results), "file"))
 			})
 		},
 	}
@@ -293,6 +294,9 @@ The claim belongs to --session, or else to the session "operator". The paths are
 relative to the workspace.`,
 		Args: takes(1, -1, "claim takes the paths to keep", "resilient-write claim src/parser docs/parser.md; resilient-write claim list shows the claims"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && args[0] == "add" {
+				return &misuse{"claim has no command add", "resilient-write claim PATH... claims the paths; ./add is a path"}
+			}
 			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) {
 				c, err := s.Claim(ctx, args, ttl)
 				return []around.Claim{c}, err
@@ -329,7 +333,7 @@ relative to the workspace.`,
 // withClaims lists or changes claims in the session of the command.
 func (a *app) withClaims(ctx context.Context, open opener, looks bool, work func(context.Context, *rw.Store) ([]around.Claim, error)) error {
 	return do(ctx, a, open, looks, func(s *rw.Store, ctx context.Context, session string) (claimsReply, error) {
-		list, err := work(rw.WithCaller(ctx, "", session), s)
+		list, err := work(rw.WithGate(rw.WithCaller(ctx, "", session), rw.GateOfAgents), s)
 		return claimsReply{list}, err
 	}, cmp.Or(a.session, operator), func(p *printer, r claimsReply) {
 		if len(r.Claims) == 0 {

@@ -255,6 +255,6 @@ func showErase(p *printer, r admin.EraseResult) {
 		p.line("%s", p.paint(red, "workspace: more files contain it than are listed"))
 	}
 	if r.Unreadable > 0 {
-		p.line("%s", p.paint(yellow, fmt.Sprintf("%d files of the workspace could not be read", r.Unreadable)))
+		p.line("%s", p.paint(yellow, several(r.Unreadable, "file")+" of the workspace could not be read"))
 	}
 }

@@ -133,7 +133,7 @@ func (a *app) sayExec(out *command.Result) {
 		a.note("changed files: %d, in row %d (%s)", len(out.Results), out.Seq, out.Isolation)
 	}
 	if out.Ignored > 0 && !out.Discarded {
-		a.note("%d files that git ignores were changed too, without versions", out.Ignored)
+		a.note("%s that git ignores changed too, without versions", several(out.Ignored, "file"))
 	}
 	for _, p := range out.NotApplied {
 		a.note("%s could not be brought into the workspace", printable(p))

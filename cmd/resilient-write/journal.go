@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -67,8 +68,11 @@ func showRows(p *printer, r reply) {
 
 var rowHeads = []string{"row", "time", "op", "path", "bytes", "caller", "sha256"}
 
+// objectName matches the name of an object of the store, which is a hash.
+var objectName = regexp.MustCompile(`^(\.resilient_write/scratch/[0-9a-f]{12})[0-9a-f]{52}`)
+
 func rowOf(e reply) []string {
-	path := e.text("path")
+	path := objectName.ReplaceAllString(e.text("path"), "$1…")
 	if kind := e.text("kind"); kind != "" && kind != "commit" {
 		path += " (" + strings.TrimSuffix(kind+": "+e.text("reason"), ": ") + ")"
 	}
@@ -248,7 +252,7 @@ func (a *app) runExport(ctx context.Context, out string) error {
 }
 
 func showExport(p *printer, r *exportReply) {
-	p.line("%s %d rows, %s  %s", p.paint(green, "exported"), r.Rows, size(float64(r.Bytes)), p.paint(faint, short(r.SHA256.String())))
+	p.line("%s %s, %s  %s", p.paint(green, "exported"), several(int(r.Rows), "row"), size(float64(r.Bytes)), p.paint(faint, short(r.SHA256.String())))
 	if r.Malformed > 0 {
 		p.line("%s", p.paint(yellow, fmt.Sprintf("%d lines that are not rows were left out; run check", r.Malformed)))
 	}

@@ -300,6 +300,10 @@ func (p *printer) tree(v any, indent string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if list := (reply{v}).list(name); len(list) > 0 && columns[name] != "" {
+				p.listed(strings.Fields(columns[name]), list)
+				continue
+			}
 			p.branch(p.paint(cyan, printable(name))+":", v[name], indent)
 		}
 	case []any:
@@ -307,6 +311,29 @@ func (p *printer) tree(v any, indent string) {
 			p.branch("-", one, indent)
 		}
 	}
+}
+
+// columns are the fields of lists that are shown as tables.
+var columns = map[string]string{
+	"checkpoints": "name format bytes ttl updated_at expires_at session expired corrupt",
+	"drafts":      "path patterns bytes created_at draft_ref",
+	"entries":     "label bytes ts sha256",
+	"hot_paths":   "path write_count total_bytes last_write",
+	"sessions":    "session chunk_count missing_count next_index bytes sealed",
+	"timeline":    "seq ts mode path bytes caller",
+}
+
+// listed prints a table without the columns that have no value in any row.
+func (p *printer) listed(names []string, list []reply) {
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(list, func(r reply) bool { return r.number(name) != "" && r.text(name) != "false" })
+	})
+	rows(p, names, list, func(r reply) (row []string) {
+		for _, name := range names {
+			row = append(row, when(r.text(name)))
+		}
+		return row
+	})
 }
 
 // branch prints a name, and its value next to it or below it.

@@ -147,7 +147,11 @@ func showStatus(p *printer, r statusReply) {
 	if r.Capture.DiskLow {
 		p.line("%s", p.paint(red, "the disk is nearly full: of what other programs change only hashes are kept, which cannot be undone"))
 	}
-	if hosts := captured(r.Capture); len(hosts) > 0 {
+	hosts := captured(r.Capture)
+	for _, h := range r.Silent {
+		hosts = append(hosts, p.paint(yellow, strings.TrimSpace(printable(h.Host)+"  no event has come, though "+printable(h.File)+" has hooks. "+h.Note)))
+	}
+	if len(hosts) > 0 {
 		p.line("%s", p.paint(cyan, "hooks"))
 		for _, line := range hosts {
 			p.line("  %s", line)
@@ -156,9 +160,6 @@ func showStatus(p *printer, r statusReply) {
 	if h := r.Hub; h != nil {
 		p.line("%s", p.paint(cyan, "hub"))
 		p.line("  %s", hubWords(h))
-	}
-	for _, h := range r.Silent {
-		p.line("  %s", p.paint(yellow, strings.TrimSpace(printable(h.Host)+"  no event has come, though "+printable(h.File)+" has hooks. "+h.Note)))
 	}
 	if len(r.Changes) > 0 {
 		p.line("%s", p.paint(faint, fmt.Sprintf("undo the newest change: %s; versions of a file: resilient-write history PATH", r.Changes[0].Undo())))

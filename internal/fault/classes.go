@@ -185,7 +185,7 @@ var classes = map[Code]Class{
 	StoreReadOnly:    {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the store was opened read-only; ask the user to open it for writing"},
 	UnsafeRoot:       {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "a system or home directory is not a workspace; open a project directory, or allow it explicitly (--allow-unsafe-root)"},
 	BadStateDir:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the state directory is not a plain directory owned by this user; ask the user to examine it"},
-	StateNotWritable: {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "no state directory of the workspace can be written; ask the user to make one writable, to name another (--state-dir), or to open the store read-only (--read-only)"},
+	StateNotWritable: {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "no state directory of the workspace can be written; ask the user to make one writable, to name another (--state-dir), or to open the store read-only (--read-only); a command that exec runs cannot change the store"},
 	NewerFormat:      {PolicyViolation, ReasonUnknown, ActionAbort, CodeStorage, "the state directory was written by a newer version; use that version"},
 	ExportDamaged:    {WriteCorruption, ReasonUnknown, ActionAbort, CodeInvalid, "the export is damaged or truncated; export the journal again"},
 	StoreNotEmpty:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the store has rows of its own; import into a fresh workspace, or pass allow_non_empty"},
