@@ -58,7 +58,7 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	r = s.run("journal", "export")
 	expect(t, r.code == rw.CodeUsage && strings.Contains(r.errs, "--out"), "an export for a terminal: %d %s", r.code, r.errs)
 	r = s.ok("journal", "export", "--out", out, "--color", "never")
-	expect(t, strings.Contains(r.out, "exported 1 rows, "), "%q", r.out)
+	expect(t, strings.Contains(r.out, "exported 1 row, "), "%q", r.out)
 }
 
 // TestRowsInTheArchive: the output names the rows that a cursor no longer
