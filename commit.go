@@ -199,9 +199,7 @@ func (c *commit) Failed(cause error) error {
 		c.s.engine.History.Trim()
 	}
 	e.Op = c.Req.Op
-	if e.Stage == "" {
-		e.Stage = c.StageNow
-	}
+	e.Stage = cmp.Or(e.Stage, c.StageNow)
 	if e.Path == "" && len(c.Muts) == 1 && !(c.Muts[0].Private && strings.HasPrefix(c.Req.Op, "tx_")) {
 		e.Path = c.Muts[0].Path // that of a staged transaction is no path that a caller knows
 	}

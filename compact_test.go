@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -267,9 +268,7 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 	s, _ := opened(t, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}})
 	for i, ttl := range []rw.TTL{"", "P1D", "PT1H"} {
 		must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("object ", i)), Label: fmt.Sprint(i), TTL: ttl}))(t)
-		if ttl == "" {
-			ttl = "session"
-		}
+		ttl = cmp.Or(ttl, "session")
 		must(s.Checkpoint(background, rw.CheckpointRequest{Name: fmt.Sprint("c", i), Data: []byte(`{"n":1}`), TTL: ttl}))(t)
 	}
 	s.SetNow(time.Now().Add(2 * time.Hour))

@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -237,9 +238,7 @@ func fakeDrafts(t *testing.T, dir string, n int, bytes int64) []string {
 	for i := range n {
 		text := fmt.Sprintf("draft %d", i)
 		size := bytes
-		if size == 0 {
-			size = int64(len(text))
-		}
+		size = cmp.Or(size, int64(len(text)))
 		ref := "draft_" + hash(text)[:32]
 		at := now.Add(time.Duration(i-n) * time.Second)
 		data, _ := json.Marshal(rw.Draft{

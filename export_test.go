@@ -53,9 +53,7 @@ func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 
 // OpenSimWithin is OpenSim with a context.
 func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
-	if sim.Nonce == "" {
-		sim.Nonce = "0000"
-	}
+	sim.Nonce = cmp.Or(sim.Nonce, "0000")
 	when := time.Date(2026+sim.Years, 11, 21, 12, 0, 0, 0, time.UTC)
 	if sim.State == "" && (sim.Mount || os.Getenv("RW_MOUNT") != "") {
 		fs.MountAt(StateDirName)

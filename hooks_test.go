@@ -2,6 +2,7 @@ package resilientwrite_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -1415,9 +1416,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 				ended <- err
 				return nil
 			}))})
-			if limit == 0 {
-				limit = time.Minute
-			}
+			limit = cmp.Or(limit, time.Minute)
 			began := time.Now()
 			e := turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrVerifyFailed)
 			equal(t, time.Since(began), limit+grace, limit, ": the caller waited for")

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -280,9 +281,7 @@ func (s *Store) openPlaced(real string) error {
 		s.engine.Beside = filepath.Dir(at.Path)
 	}
 	parent := at.Parent
-	if parent == nil {
-		parent = s.engine.Disk.Root
-	}
+	parent = cmp.Or(parent, s.engine.Disk.Root)
 	if err := s.engine.OpenState(parent, at.Name, at.Found); err != nil {
 		if _, gone := parent.Lstat(at.Name); at.Found && errors.Is(gone, fs.ErrNotExist) {
 			if at.Parent != nil {

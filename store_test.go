@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,9 +42,7 @@ func open(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	if opts != nil {
 		o = *opts
 	}
-	if o.LockTimeout == 0 {
-		o.LockTimeout = 2 * time.Minute
-	}
+	o.LockTimeout = cmp.Or(o.LockTimeout, 2*time.Minute)
 	s := must(rw.Open(context.Background(), dir, &o))(t)
 	stores.Store(s, dir)
 	t.Cleanup(func() {

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"log/slog"
 
 	"github.com/mark3labs/mcp-go/server"
@@ -66,9 +67,7 @@ func (o *Options) orDefaults() Options {
 	if o != nil {
 		out = *o
 	}
-	if out.Logger == nil {
-		out.Logger = slog.New(slog.DiscardHandler)
-	}
+	out.Logger = cmp.Or(out.Logger, slog.New(slog.DiscardHandler))
 	return out
 }
 

@@ -166,9 +166,7 @@ func (a *Activity) summary() *summary {
 		if a.aborted[d.seq] {
 			continue
 		}
-		if s.lowest == 0 {
-			s.lowest = d.seq
-		}
+		s.lowest = cmp.Or(s.lowest, d.seq)
 		s.highest = max(s.highest, d.seq)
 		if strings.HasPrefix(d.path, statePrefix) {
 			s.state++

@@ -94,9 +94,7 @@ func (o *Options) orDefaults() Options {
 	default:
 		out.Replies = BriefReplies
 	}
-	if out.Logger == nil {
-		out.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	out.Logger = cmp.Or(out.Logger, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	return out
 }
 

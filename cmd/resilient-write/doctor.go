@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -396,9 +397,7 @@ func overHTTP(ctx context.Context, e clients.Entry, env func(string) string) exc
 			return nil, errors.New("nothing answers at the address; start the server with serve --transport http")
 		}
 		defer reply.Body.Close()
-		if session == "" {
-			session = reply.Header.Get("Mcp-Session-Id")
-		}
+		session = cmp.Or(session, reply.Header.Get("Mcp-Session-Id"))
 		switch {
 		case reply.StatusCode == http.StatusUnauthorized:
 			return nil, errors.New("the token is refused; set the variable of the entry to the token of the server")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -57,9 +58,7 @@ func (a *agent) request(method, params string) map[string]any {
 // tool calls a tool; meta is what a host sends with it.
 func (a *agent) tool(name, args, meta string) map[string]any {
 	a.t.Helper()
-	if meta == "" {
-		meta = `{}`
-	}
+	meta = cmp.Or(meta, `{}`)
 	doc := a.request("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":%s}`, name, args, meta))
 	out := structured(doc)
 	require(a.t, out != nil, "%s: %v", name, doc)

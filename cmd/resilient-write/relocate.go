@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,9 +175,7 @@ func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error
 		if err == nil {
 			return o, nil
 		}
-		if failed == nil {
-			failed = err
-		}
+		failed = cmp.Or(failed, err)
 	}
 	if failed != nil {
 		return place.Opened{}, streamError(a.command, "the new place of the state directory", failed)

@@ -147,9 +147,7 @@ func (w *eventWatch) states(o *htmlreport.Overview) (list []event) {
 
 // event prints an event: an object for a program, a line for a person.
 func (a *app) event(e event) error {
-	if e.TS == "" {
-		e.TS = now().UTC().Format(time.RFC3339)
-	}
+	e.TS = cmp.Or(e.TS, now().UTC().Format(time.RFC3339))
 	if a.json {
 		data, err := schema.Encode(e)
 		if err != nil {

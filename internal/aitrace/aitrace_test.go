@@ -1,6 +1,7 @@
 package aitrace
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -108,9 +109,7 @@ func TestGitAI(t *testing.T) {
 		for r := range strings.SplitSeq(part[3], ",") {
 			from, to, _ := strings.Cut(r, "-")
 			a, err1 := strconv.Atoi(from)
-			if to == "" {
-				to = from
-			}
+			to = cmp.Or(to, from)
 			b, err2 := strconv.Atoi(to)
 			if err1 != nil || err2 != nil || a <= last || b < a {
 				t.Errorf("%q is not ascending", part[3])

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -103,9 +104,7 @@ func setYAML(text string, e Edit) (string, error) {
 	if len(e.At) != 2 || e.Key == "" {
 		return "", errShape
 	}
-	if text == "" {
-		text = newYAML
-	}
+	text = cmp.Or(text, newYAML)
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"strings"
@@ -54,9 +55,7 @@ func randomEdits(rnd *rand.Rand, letters []string) []Edit {
 	edits := make([]Edit, 1+rnd.IntN(3))
 	for i := range edits {
 		edits[i] = Edit{words(rnd, letters, 1+rnd.IntN(5)), words(rnd, letters, rnd.IntN(5)), rnd.IntN(4)}
-		if edits[i].Count == 0 {
-			edits[i].Count = -1
-		}
+		edits[i].Count = cmp.Or(edits[i].Count, -1)
 		for edits[i].New == edits[i].Old {
 			edits[i].New += "c"
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -173,9 +174,7 @@ func (s *Engine) VerbFault(op string, err error) *fault.Fault {
 			Hintf("%s in the state directory is a link, or has another type than what belongs there; ask the user to move it to another place", name)
 		e.Op = op
 	}
-	if e.Effect == "" {
-		e.Effect = fault.EffectNone
-	}
+	e.Effect = cmp.Or(e.Effect, fault.EffectNone)
 	s.Host.HideIn(e)
 	return e
 }

@@ -189,9 +189,7 @@ func (h *handles) close(list []*reopened, room bool) {
 	}
 	err := h.s.flushFiles(files)
 	h.mu.Lock()
-	if h.lost == nil {
-		h.lost = err
-	}
+	h.lost = cmp.Or(h.lost, err)
 	if !room {
 		h.open = slices.DeleteFunc(h.open, func(r *reopened) bool { return slices.Contains(mine, r) })
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -467,9 +468,7 @@ func (s *Engine) shut() error {
 	s.copies.close()
 	var first error
 	keep := func(err error) {
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	if s.Settler != nil {
 		s.Settler.stop()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -207,9 +208,7 @@ func (s *Engine) makeSlotDir(parent string, at fsx.Stat) (*slotDir, error) {
 	var first error
 	for i := 0; ; i++ {
 		d, err := s.trySlotDir(dir, path, at)
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 		if err != nil && !isUnusable(err) {
 			s.leave(dir)
 			return nil, err

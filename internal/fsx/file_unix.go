@@ -3,6 +3,7 @@
 package fsx
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -128,9 +129,7 @@ func (f *file) Append(b []byte) (int64, error) {
 		// A write that a full disk or a limit cut short fails with the reason when it
 		// is continued.
 		_, err := unix.Write(f.fd(), b[n:])
-		if err == nil {
-			err = io.ErrShortWrite
-		}
+		err = cmp.Or(err, io.ErrShortWrite)
 		return end - int64(n), bare("append", f.name, err)
 	}
 	return end - int64(n), nil

@@ -396,9 +396,7 @@ const (
 // and off applies to all.
 func (l *Layer) Merger(asked string, m *engine.Mutation) engine.Merger {
 	set := l.Policy().File.Merge
-	if asked == "" {
-		asked = set
-	}
+	asked = cmp.Or(asked, set)
 	if asked != MergeClean || set == MergeOff {
 		return nil
 	}

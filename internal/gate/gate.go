@@ -153,9 +153,7 @@ func (l *Layer) HistoryCaps() engine.HistoryCaps {
 			caps.Bytes = min(caps.Bytes, share)
 		}
 	}
-	if caps.Versions == 0 {
-		caps.Versions = engine.DefaultHistoryVersions
-	}
+	caps.Versions = cmp.Or(caps.Versions, engine.DefaultHistoryVersions)
 	return caps
 }
 

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -217,9 +218,7 @@ func (l *Log) writeGroup(g *group, leader *waiter) (list []*waiter) {
 
 func failGroup(list []*waiter, err error) {
 	for _, w := range list {
-		if w.err == nil {
-			w.err = err
-		}
+		w.err = cmp.Or(w.err, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -75,9 +76,7 @@ func (l *Log) Export(w io.Writer, head ExportHeader, after uint64, each func() e
 		if rec.Seq > head.Head {
 			return errStop
 		}
-		if foot.First == 0 {
-			foot.First = rec.Seq
-		}
+		foot.First = cmp.Or(foot.First, rec.Seq)
 		foot.Rows++
 		foot.Last, foot.Chain = rec.Seq, chainText(pos.Chain)
 		out.Write(line) // buf keeps its error

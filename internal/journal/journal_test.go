@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,9 +56,7 @@ func openIn(root fsx.Dir, o journal.Options) (*journal.Log, journal.OpenReport, 
 		o.Dir = dir
 	}
 	o.Lock, o.Preallocate, o.Temp = lockf, 2048, root
-	if o.Writer == "" {
-		o.Writer = "w"
-	}
+	o.Writer = cmp.Or(o.Writer, "w")
 	return journal.Open(ctx, o)
 }
 

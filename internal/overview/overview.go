@@ -213,9 +213,7 @@ func (f *fold) waiting(ctx context.Context, s *rw.Store, d rw.DescribeResult, dr
 // handoff adds the handoff that is not complete.
 func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 	memo := f.r.Memo
-	if memo == nil {
-		memo = &Memo{}
-	}
+	memo = cmp.Or(memo, &Memo{})
 	file, err := s.Read(ctx, rw.ReadRequest{Path: handoff.DefaultPath, MaxBytes: 1})
 	if err != nil {
 		return f.unreadHandoff(ctx, err)

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -51,9 +52,7 @@ func register(path string) {
 // removed because its root is gone. The error is why some may be missing, or are not
 // described.
 func All(w *Workspace) (list []Store, err error) {
-	if w == nil {
-		w = new(Workspace)
-	}
+	w = cmp.Or(w, new(Workspace))
 	seen := map[string]bool{}
 	add := func(path string) {
 		if path = real(path); path == "" || seen[path] || !IsStore(path) {

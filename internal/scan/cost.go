@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -86,9 +87,7 @@ func (s *Scanner) bounded(opt Options) Options {
 // allowanceOf is the allowance of a context, or a new one that is done when the
 // context is.
 func allowanceOf(ctx context.Context) *allowance {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = cmp.Or(ctx, context.Background())
 	if a, ok := ctx.Value(allowanceKey{}).(*allowance); ok {
 		return a
 	}

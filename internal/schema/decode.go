@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding"
 	"encoding/json"
@@ -72,9 +73,7 @@ func (p *Problem) Error() string {
 	case Syntax:
 		return "the arguments are not one JSON object"
 	case TooMany, TooLarge:
-		if name == "" {
-			name = "the arguments"
-		}
+		name = cmp.Or(name, "the arguments")
 		return fmt.Sprintf("%s must have %s", name, p.Want)
 	}
 	s := fmt.Sprintf("%s must be %s", name, p.Want)

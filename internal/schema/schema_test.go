@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -368,9 +369,7 @@ func isProblem(t *testing.T, args string, into any, code, argument string) *sche
 	_, err := schema.Decode(context.Background(), []byte(args), into)
 	var p *schema.Problem
 	errors.As(err, &p)
-	if p == nil {
-		p = &schema.Problem{}
-	}
+	p = cmp.Or(p, &schema.Problem{})
 	testbed.Expect(t, (err != nil) == (code != "") && p.Code == code && p.Argument == argument, "%.80s: %v, want %s of %s", args, err, code, argument)
 	return p
 }

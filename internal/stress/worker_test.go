@@ -4,6 +4,7 @@ package stress
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -389,9 +390,7 @@ func openJournal(dir, name string) *journal {
 }
 
 func (j *journal) add(e event) {
-	if e.At == 0 {
-		e.At = time.Now().UnixNano()
-	}
+	e.At = cmp.Or(e.At, time.Now().UnixNano())
 	line, err := json.Marshal(e)
 	must(err)
 	j.mu.Lock()

@@ -4,6 +4,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -94,9 +95,7 @@ func (w *walk[T]) dir(d *Dir[T]) {
 	w.lists.Put(&list)
 	if err != nil {
 		w.mu.Lock()
-		if w.err == nil {
-			w.err = err
-		}
+		w.err = cmp.Or(w.err, err)
 		w.mu.Unlock()
 		return
 	}

@@ -174,9 +174,7 @@ func (o *HTTPOptions) orDefaults() HTTPOptions {
 	if o != nil {
 		out = *o
 	}
-	if out.Logger == nil {
-		out.Logger = slog.New(slog.DiscardHandler)
-	}
+	out.Logger = cmp.Or(out.Logger, slog.New(slog.DiscardHandler))
 	out.MaxBody = cmp.Or(out.MaxBody, 32<<20)
 	out.HeaderTimeout = cmp.Or(out.HeaderTimeout, 5*time.Second)
 	out.BodyTimeout = cmp.Or(out.BodyTimeout, time.Minute)
