@@ -36,8 +36,7 @@ func longGroup(t *testing.T, secret string) (*simfs.FS, *rw.Store, around.ScanRe
 	for i := range 1500 {
 		disk.WriteFile(name(i), fmt.Appendf(nil, "after %d\n", i), 0o644)
 	}
-	r, err := s.Scan(background, around.ScanRequest{Calls: []string{"c1"}, Host: "h", Command: "fmt ./..."})
-	noErr(t, err)
+	r := must(s.Scan(background, around.ScanRequest{Calls: []string{"c1"}, Host: "h", Command: "fmt ./..."}))(t)
 	require(t, r.Changed == 1500, "%v", r.Changed)
 	return disk, s, r
 }

@@ -240,8 +240,7 @@ func TestCallsThatAreAlike(t *testing.T) {
 	}
 	open := must(s.Capture(background))(t)
 	must(s.EndCall(background, c))(t)
-	left, err := s.Capture(background)
-	noErr(t, err)
+	left := must(s.Capture(background))(t)
 	expect(t, len(open.Open) == 2 && len(left.Open) == 1 && left.Open[0].ID == open.Open[1].ID, "%+v %+v", open.Open, left.Open)
 	list, err := s.Changes(background, around.ChangesRequest{})
 	noErr(t, err)

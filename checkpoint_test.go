@@ -362,13 +362,11 @@ func TestCheckpointCleanup(t *testing.T) {
 		save(t, s, rw.CheckpointRequest{Name: fmt.Sprintf("n%03d", i), Data: json.RawMessage("1")})
 	}
 	out, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
-	if err != nil || len(out.Removed) != 100 || !out.More || out.Kept != 4 {
-		t.Errorf("%d removed, %d kept, %v %v", len(out.Removed), out.Kept, out.More, err)
-	}
+	testbed.Expect(t, err == nil && len(out.Removed) == 100 && out.More && out.Kept == 4,
+		"%d removed, %d kept, %v %v", len(out.Removed), out.Kept, out.More, err)
 	out, err = s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
-	if err != nil || len(out.Removed) != 3 || out.More || out.Kept != 1 {
-		t.Errorf("%d removed, %d kept, %v %v", len(out.Removed), out.Kept, out.More, err)
-	}
+	testbed.Expect(t, err == nil && len(out.Removed) == 3 && !out.More && out.Kept == 1,
+		"%d removed, %d kept, %v %v", len(out.Removed), out.Kept, out.More, err)
 	check(t, s, true)
 	s.Close(background)
 }

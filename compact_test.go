@@ -90,10 +90,9 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 	before := treeOf(fs)
 	require(t, len(plan.Archived) >= 3 && plan.LiveFrom == 1 && before == treeOf(fs), "dry run: %+v", plan)
 	r := compact(t, s, admin.CompactRequest{KeepRows: none(), Call: rw.Call{Caller: "operator"}})
-	if fmt.Sprint(r.Archived[:len(plan.Archived)]) != fmt.Sprint(plan.Archived) || r.Snapshots != 2 || r.Status != rw.StatusSucceeded ||
-		r.LiveFrom != r.Archived[len(r.Archived)-1].Last+1 || r.Receipt.JournalSeq == 0 || r.Receipt.Caller != "operator" {
-		t.Fatalf("%+v\nplanned %+v", r, plan)
-	}
+	require(t, fmt.Sprint(r.Archived[:len(plan.Archived)]) == fmt.Sprint(plan.Archived) && r.Snapshots == 2 && r.Status == rw.StatusSucceeded &&
+		r.LiveFrom == r.Archived[len(r.Archived)-1].Last+1 && r.Receipt.JournalSeq != 0 && r.Receipt.Caller == "operator",
+		"%+v\nplanned %+v", r, plan)
 	length(t, simFiles(fs, "archive"), len(r.Archived), "archive holds")
 	look := func(s *rw.Store) {
 		t.Helper()

@@ -294,10 +294,8 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 	isGateRefusal(t, e)
 	env := e.Envelope()
 	equal(t, strings.Join(env.DetectedPatterns, " "), "api_key github_pat pii", "detected_patterns")
-	if e.Path != "deep/new/a.env" || env.Context["path"] != "deep/new/a.env" || env.Context["verdict"] != rw.VerdictHigh ||
-		env.Context["classify_reject_at"] != rw.VerdictHigh || env.Context["effect"] != "none" || env.Context["journaled"] != true || env.RetryBudget != 2 {
-		t.Errorf("%+v", env)
-	}
+	expect(t, e.Path == "deep/new/a.env" && env.Context["path"] == "deep/new/a.env" && env.Context["verdict"] == rw.VerdictHigh &&
+		env.Context["classify_reject_at"] == rw.VerdictHigh && env.Context["effect"] == "none" && env.Context["journaled"] == true && env.RetryBudget == 2, "%+v", env)
 	if score, ok := env.Context["score"].(float64); !ok || score != 0.70 { // without the mail address, which never refuses
 		t.Errorf("score %v", env.Context["score"])
 	}
@@ -473,9 +471,8 @@ func TestARefusedTransactionNamesTheFamiliesOfEveryFile(t *testing.T) {
 	err := transact(s, ops...)
 	e := rw.AsError("", err)
 	also, _ := e.Context["also_refused"].([]any)
-	if !errors.Is(err, rw.ErrRiskBlocked) || e.Path != "a.txt" || e.Context["op_index"] != 0 || !slices.Equal(e.Patterns, []string{"github_pat", "pem_block"}) || len(also) != 1 || !strings.Contains(e.Hint, "also_refused") {
-		t.Fatalf("%v %v %v %q", err, e.Patterns, also, e.Hint)
-	}
+	require(t, errors.Is(err, rw.ErrRiskBlocked) && e.Path == "a.txt" && e.Context["op_index"] == 0 && slices.Equal(e.Patterns, []string{"github_pat", "pem_block"}) && len(also) == 1 && strings.Contains(e.Hint, "also_refused"),
+		"%v %v %v %q", err, e.Patterns, also, e.Hint)
 	isGateRefusal(t, e)
 	facts := also[0].(map[string]any)
 	ref, _ := facts["draft_ref"].(string)
@@ -688,8 +685,7 @@ func TestRewritingManyOldSecrets(t *testing.T) {
 		lines = append(lines, awsID(1000+i))
 	}
 	os.WriteFile(filepath.Join(dir, "keys.txt"), []byte(strings.Join(lines, "\n")), 0o644)
-	r, err := s.SafeWrite(background, put("keys.txt", strings.Join(lines[1:], "\n"), rw.ModeOverwrite))
-	noErr(t, err, "one of ", len(lines), " secrets cannot be removed")
+	r := must(s.SafeWrite(background, put("keys.txt", strings.Join(lines[1:], "\n"), rw.ModeOverwrite)))(t, "one of ", len(lines), " secrets cannot be removed")
 	wants(t, r, call.WarnRiskPreexisting)
 }
 
@@ -705,10 +701,9 @@ func TestRedactByReferenceThenWrite(t *testing.T) {
 		clean, err := s.Redact(background, rw.RedactRequest{DraftRef: refOf(t, e)})
 		require(t, err == nil && clean.Verdict == rw.VerdictSafe && clean.SHA256.String() == hash(string(clean.Content)), "%s: %v %+v", c.name, err,
 			clean)
-		if len(clean.Spans) < 2 || clean.Spans[0].Line != 2 || !strings.Contains(string(clean.Content), "-REDACTED}") || strings.Contains(string(clean.Content), c.secret) ||
-			strings.Count(string(clean.Content), "\n") != strings.Count(text, "\n") {
-			t.Errorf("%s: %+v", c.name, clean)
-		}
+		expect(t, len(clean.Spans) >= 2 && clean.Spans[0].Line == 2 && strings.Contains(string(clean.Content), "-REDACTED}") && !strings.Contains(string(clean.Content), c.secret) &&
+			strings.Count(string(clean.Content), "\n") == strings.Count(text, "\n"),
+			"%s: %+v", c.name, clean)
 		wants(t, passes(t, s, put(path, string(clean.Content), rw.ModeCreate)), "")
 		again, err := s.Redact(background, rw.RedactRequest{Content: clean.Content})
 		expect(t, err == nil && string(again.Content) == string(clean.Content) && len(again.Spans) == 0, "%s: redacting twice: %v %+v", c.name, err,

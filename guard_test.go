@@ -102,9 +102,8 @@ func TestBudgetCountsDownAndEnds(t *testing.T) {
 		e := isExhausted(t, s, dir, r)
 		last, _ := json.Marshal(e.Context["last_error"])
 		equal(t, string(last), `{"error":"blocked","reason":"risk_blocked","reason_hint":"content_filter","suggested_action":"redact"}`, "last_error")
-		if e.Context["attempts"] != 3 || e.Context["journaled"] != false || e.Context["draft_ref"] != ref || e.Path != "a/b.txt" || !strings.Contains(e.Hint, "Change the call, or ask the user") {
-			t.Errorf("%+v %s", e.Context, e.Hint)
-		}
+		expect(t, e.Context["attempts"] == 3 && e.Context["journaled"] == false && e.Context["draft_ref"] == ref && e.Path == "a/b.txt" && strings.Contains(e.Hint, "Change the call, or ask the user"),
+			"%+v %s", e.Context, e.Hint)
 	}
 	equal(t, stateFiles(t, dir), before, "the state directory changed")
 	equal(t, refusalsIn(t, dir), 3, "refusals in the journal")

@@ -557,10 +557,9 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	again := handOff(t, s, r)
-	if again.Status != rw.StatusReplayed || again.SHA256 != once.SHA256 || again.Bytes != once.Bytes || again.ArchivedPath != once.ArchivedPath ||
-		again.JournalID != once.JournalID || again.WroteAt.IsZero() || len(again.DriftWarnings) != 1 || len(tailOf(t, s)) != n {
-		t.Errorf("%+v\n%+v", once, again)
-	}
+	expect(t, again.Status == rw.StatusReplayed && again.SHA256 == once.SHA256 && again.Bytes == once.Bytes && again.ArchivedPath == once.ArchivedPath &&
+		again.JournalID == once.JournalID && !again.WroteAt.IsZero() && len(again.DriftWarnings) == 1 && len(tailOf(t, s)) == n,
+		"%+v\n%+v", once, again)
 	r.Body = []byte("other")
 	handoffRefused(t, s, dir, r, rw.ErrIdempotencyKeyReused)
 	check(t, s, true)
@@ -711,10 +710,9 @@ func TestDocumentedTemplateReads(t *testing.T) {
 		r, err := readByHand(t, s, dir, change(text))
 		require(t, err == nil, "%s: %v", name, err)
 		e := r.Envelope
-		if e.StartedAt.String() != "2026-11-21T09:00:00Z" || e.UpdatedAt.String() != "2026-11-21T17:30:00Z" || e.Status != handoff.Partial || len(e.Summary) != 79 || len(r.MissingFields) != 0 ||
-			len(e.NextSteps) != 2 || e.Blockers[0] != "The tests of the printer need a license: ask Ben." || e.OpenQuestions == nil || len(e.OpenQuestions) != 0 {
-			t.Errorf("%s: %d %+v", name, len(e.Summary), e)
-		}
+		expect(t, e.StartedAt.String() == "2026-11-21T09:00:00Z" && e.UpdatedAt.String() == "2026-11-21T17:30:00Z" && e.Status == handoff.Partial && len(e.Summary) == 79 && len(r.MissingFields) == 0 &&
+			len(e.NextSteps) == 2 && e.Blockers[0] == "The tests of the printer need a license: ask Ben." && e.OpenQuestions != nil && len(e.OpenQuestions) == 0,
+			"%s: %d %+v", name, len(e.Summary), e)
 		diff := cmp.Diff([]string{"printer"}, r.ReadySteps)
 		expect(t, diff == "" && len(r.DriftWarnings) == 0 && len(r.Warnings) == 0, "%s: %s %+v %+v", name, diff, r.DriftWarnings, r.Warnings)
 		if first.TaskID == "" {

@@ -649,9 +649,8 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 	for _, hidden := range []string{dir, "/root", "/home", "Users", token} {
 		expect(t, !strings.Contains(doc, hidden), "%s is shown: %s", hidden, text)
 	}
-	if !strings.HasPrefix(text, "a.txt:1: no\n…/x.go:2: ") || !strings.Contains(text, "// but https://example.org/a stays\n") || strings.Count(text, "\n") > 21 || e.Stage != rw.StageStage {
-		t.Errorf("in %s: %s", e.Stage, text)
-	}
+	expect(t, strings.HasPrefix(text, "a.txt:1: no\n…/x.go:2: ") && strings.Contains(text, "// but https://example.org/a stays\n") && strings.Count(text, "\n") <= 21 && e.Stage == rw.StageStage,
+		"in %s: %s", e.Stage, text)
 	nothingStaged(t, s)
 	expect(t, rows == 2 && committed(t, s) == 2, "%d rows before the commit point, %d after the refusal", rows, committed(t, s))
 	tx.DryRun = true

@@ -87,10 +87,9 @@ func TestExportComesBack(t *testing.T) {
 			require(t, i != len(got.Entries), "%s is missing", w.JournalID)
 			g := got.Entries[i]
 			i++
-			if g.JournalID != w.JournalID || g.Path != w.Path || g.SHA256 != w.SHA256 || g.TS != w.TS || g.Op != w.Op || g.Kind != w.Kind ||
-				g.Caller != w.Caller || g.Tx != w.Tx || g.Rev != w.Rev || g.Reason != w.Reason || g.InvocationID != w.InvocationID {
-				t.Errorf("imported %+v\nwas %+v", g, w)
-			}
+			expect(t, g.JournalID == w.JournalID && g.Path == w.Path && g.SHA256 == w.SHA256 && g.TS == w.TS && g.Op == w.Op && g.Kind == w.Kind &&
+				g.Caller == w.Caller && g.Tx == w.Tx && g.Rev == w.Rev && g.Reason == w.Reason && g.InvocationID == w.InvocationID,
+				"imported %+v\nwas %+v", g, w)
 		}
 		expect(t, i == len(got.Entries), "%d entries too many", len(got.Entries)-i)
 		h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100})

@@ -422,9 +422,8 @@ func TestKindsThatAreNotChanged(t *testing.T) {
 			before := entries(t, dir)
 			_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
 			e := rw.AsError("undo", err)
-			if !errors.Is(err, rw.ErrChangedOutside) || e.Path != "lib" || fmt.Sprint(e.Context["files"]) != "["+c.named+"]" || !strings.Contains(e.Hint, "move them elsewhere or delete them") {
-				t.Fatalf("%v, context %v", err, e.Context)
-			}
+			require(t, errors.Is(err, rw.ErrChangedOutside) && e.Path == "lib" && fmt.Sprint(e.Context["files"]) == "["+c.named+"]" && strings.Contains(e.Hint, "move them elsewhere or delete them"),
+				"%v, context %v", err, e.Context)
 			equal(t, cmp.Diff(before, entries(t, dir)), "", "changed")
 			shell(t, dir, c.clear)
 			must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
@@ -798,11 +797,10 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 				expect(t, r.Clean || at.lost && len(r.Left) == 1 && r.Left[0].Code == "file_differs", "left %+v, did %+v", r.Left, r.Actions)
 				if at.code != "" {
 					keptFiles, _ := filepath.Glob(statePath(dir, "quarantine", "*"))
-					if !slices.ContainsFunc(keptFiles, func(p string) bool {
+					expect(t, slices.ContainsFunc(keptFiles, func(p string) bool {
 						return !isPlainFile(p) || at.directory && strings.Contains(p, filepath.Base(at.path))
-					}) {
-						t.Errorf("not in quarantine: %v", keptFiles)
-					}
+					}),
+						"not in quarantine: %v", keptFiles)
 				}
 				takesNewThings(t, s)
 			})

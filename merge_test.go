@@ -58,17 +58,13 @@ func TestMergeRefused(t *testing.T) {
 			}
 			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: c.path, Content: []byte(c.mine), Mode: rw.ModeOverwrite, Expect: expect, Merge: rw.MergeClean, AllowShrink: true})
 			var e *rw.Error
-			if !errors.As(err, &e) || e.Detail != rw.ErrHashMismatch || e.Effect != rw.EffectNone {
-				t.Fatal(err)
-			}
+			require(t, errors.As(err, &e) && e.Detail == rw.ErrHashMismatch && e.Effect == rw.EffectNone, "%v", err)
 			if name != "deleted" {
 				fileIs(t, dir, c.path, c.others)
 			}
 			if name == "overlap" {
-				if e.Action != rw.ActionReadAgain || !strings.Contains(e.Context["diff"].(string), "+TWO") || !strings.Contains(e.Context["your_diff"].(string), "+zwei") ||
-					!slices.Equal(e.Context["conflict_lines"].([]int), []int{2}) {
-					t.Errorf("%+v", e)
-				}
+				testbed.Expect(t, e.Action == rw.ActionReadAgain && strings.Contains(e.Context["diff"].(string), "+TWO") && strings.Contains(e.Context["your_diff"].(string), "+zwei") &&
+					slices.Equal(e.Context["conflict_lines"].([]int), []int{2}), "%+v", e)
 			}
 			if text := e.Context["diff"]; name == "a secret of others" && (text == nil || strings.Contains(text.(string), secret)) {
 				t.Errorf("%v", text)
@@ -109,9 +105,7 @@ func TestMergeByPolicy(t *testing.T) {
 			noErr(t, os.WriteFile(file, []byte("version: 1\n"+policy), 0o600))
 			_, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, &rw.Options{PolicyFile: file})
 			got, err := s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Expect: expect, Merge: asked, Edits: []rw.EditOp{{Old: "five", New: "5"}}})
-			if got.Merged != merged || merged != (err == nil) {
-				t.Errorf("policy %q, asked %q: %+v %v", policy, asked, got, err)
-			}
+			testbed.Expect(t, got.Merged == merged && merged == (err == nil), "policy %q, asked %q: %+v %v", policy, asked, got, err)
 		}
 	}
 }

@@ -542,8 +542,7 @@ func TestStrangePolicyFiles(t *testing.T) {
 func TestEmptyPolicyIsTheDefault(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "\n\n", "# only words\n", "version: 1\n"} {
-		p, err := rw.ParsePolicy([]byte(text))
-		noErr(t, err, text)
+		p := must(rw.ParsePolicy([]byte(text)))(t, text)
 		a, _ := json.Marshal(rw.ScoreContent([]byte(risky.highUnsure+risky.high), p))
 		b, _ := json.Marshal(rw.ScoreContent([]byte(risky.highUnsure+risky.high), rw.DefaultPolicy()))
 		expect(t, string(a) == string(b), "%q scores %s, the default %s", text, a, b)
@@ -598,9 +597,7 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	} {
 		err := call()
 		e := rw.AsError("", err)
-		if err == nil || e.Detail != rw.ErrBadPolicy || e.Context["problem"] != "too_costly" || e.Context["line"] != 4 || e.Context["pattern"] != "slow" || e.Context["file"] != ".resilient_write/policy.yaml" || !strings.Contains(e.Hint, "line 4") {
-			t.Errorf("%s: %+v", name, e)
-		}
+		expect(t, err != nil && e.Detail == rw.ErrBadPolicy && e.Context["problem"] == "too_costly" && e.Context["line"] == 4 && e.Context["pattern"] == "slow" && e.Context["file"] == ".resilient_write/policy.yaml" && strings.Contains(e.Hint, "line 4"), "%s: %+v", name, e)
 	}
 	for path := range everyFile(t, dir) {
 		_, was := before[path]
@@ -765,10 +762,8 @@ func TestServeWithBadPolicy(t *testing.T) {
 	before := snapshot(t, dir)
 	for range 5 { // the budget does not count it
 		e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy)
-		if e.Context["file"] != rw.StateDirName+"/policy.yaml" || e.Context["line"] != 2 || e.Context["column"] != 3 || e.Context["problem"] != "unknown_key" ||
-			e.Context["journaled"] != false || e.Action != rw.ActionAskUser || !strings.Contains(e.Hint, "did you mean mode") {
-			t.Fatalf("%+v", e)
-		}
+		require(t, e.Context["file"] == rw.StateDirName+"/policy.yaml" && e.Context["line"] == 2 && e.Context["column"] == 3 && e.Context["problem"] == "unknown_key" &&
+			e.Context["journaled"] == false && e.Action == rw.ActionAskUser && strings.Contains(e.Hint, "did you mean mode"), "%+v", e)
 		conformsEnvelope(t, e)
 	}
 	for name, call := range mutations(s) {

@@ -272,10 +272,9 @@ func TestEveryDetailHasItsRow(t *testing.T) {
 	}
 	for _, d := range rows {
 		kind, reason, action, code, hint := d.Describe()
-		if !slices.Contains(declared, string(d)) || !slices.Contains(rw.Kinds(), kind) || !slices.Contains(rw.Reasons(), reason) ||
-			!slices.Contains(rw.Actions(), action) || code == rw.CodeOK || hint == "" {
-			t.Errorf("%s: %s, %s, %s, %d, %q", d, string(kind), reason, action, code, hint)
-		}
+		expect(t, slices.Contains(declared, string(d)) && slices.Contains(rw.Kinds(), kind) && slices.Contains(rw.Reasons(), reason) &&
+			slices.Contains(rw.Actions(), action) && code != rw.CodeOK && hint != "",
+			"%s: %s, %s, %s, %d, %q", d, string(kind), reason, action, code, hint)
 	}
 }
 

@@ -1135,9 +1135,8 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		// The content under the new name is the one in the row. The editor cannot have
 		// saved there.
 		found, err := s.Check(background, admin.CheckRequest{Deep: true})
-		if err != nil || slices.ContainsFunc(found.Problems, func(p admin.CheckProblem) bool { return p.Code == "file_differs" }) {
-			t.Fatalf("saved before operation %d: the move reports success: %v %+v", n, err, found.Problems)
-		}
+		require(t, err == nil && !slices.ContainsFunc(found.Problems, func(p admin.CheckProblem) bool { return p.Code == "file_differs" }),
+			"saved before operation %d: the move reports success: %v %+v", n, err, found.Problems)
 	}
 	s.Close(background)
 	if saved == "" {
@@ -1261,9 +1260,8 @@ func TestEditThroughAnotherName(t *testing.T) {
 			noErr(t, call(s))
 			editorSaves["rewrites"](fs.Foreign(), "link.txt")
 			noErr(t, s.Close(background))
-			if !slices.ContainsFunc(contents(fs, false), func(text string) bool { return strings.HasPrefix(text, longText) }) {
-				t.Errorf("%s at level %s: the version before is lost", what, level)
-			}
+			expect(t, slices.ContainsFunc(contents(fs, false), func(text string) bool { return strings.HasPrefix(text, longText) }),
+				"%s at level %s: the version before is lost", what, level)
 		}
 	}
 }
@@ -2371,9 +2369,8 @@ func versionsOfConcurrentCommits(t *testing.T) int {
 				}
 				for back, v := range h.Versions {
 					r, err := b.Read(background, rw.ReadRequest{Path: path, Version: v.Version})
-					if err != nil || string(r.Content) != content(w, i-back) {
-						t.Errorf("version %d of %s after %d writes: %q %v", v.Version, path, i+1, r.Content, err)
-					}
+					expect(t, err == nil && string(r.Content) == content(w, i-back),
+						"version %d of %s after %d writes: %q %v", v.Version, path, i+1, r.Content, err)
 				}
 			}
 		})

@@ -104,8 +104,7 @@ func (p *peer) message(method string, params map[string]any) (id int, raw []byte
 		}
 		params["_meta"] = meta
 	}
-	raw, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-	noErr(p.t, err)
+	raw = must(json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}))(p.t)
 	return id, raw
 }
 
@@ -115,8 +114,7 @@ func (p *peer) ask(method string, params map[string]any) (result, problem map[st
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	id, raw := p.message(method, params)
-	reply, err := p.send(ctx, id, raw)
-	noErr(p.t, err, method)
+	reply := must(p.send(ctx, id, raw))(p.t, method)
 	result, _ = reply["result"].(map[string]any)
 	problem, _ = reply["error"].(map[string]any)
 	return result, problem

@@ -19,8 +19,7 @@ import (
 // redact is what a store does with a text.
 func redact(t testing.TB) func(string) string {
 	t.Helper()
-	s, err := scan.New(nil)
-	testbed.NoErr(t, err)
+	s := testbed.Must(scan.New(nil))(t)
 	return func(text string) string {
 		clean, _ := s.Redact([]byte(text), scan.Options{})
 		return string(clean)

@@ -77,8 +77,7 @@ func TestAxesHoldAnyTime(t *testing.T) {
 // TestTimesAreThoseOfTheReader: a page made in Berlin, in the week in which the
 // clocks change there, has the times and the days of Berlin.
 func TestTimesAreThoseOfTheReader(t *testing.T) {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	testbed.NoErr(t, err)
+	berlin := testbed.Must(time.LoadLocation("Europe/Berlin"))(t)
 	a := report.NewActivity(time.Time{}, 10, same)
 	for i, ts := range []string{"2026-03-27T23:30:00Z", "2026-04-01T21:30:00Z"} {
 		a.Add(commit(uint64(i+1), ts, "f"))

@@ -375,8 +375,7 @@ func TestThePageIsTheSameEveryTime(t *testing.T) {
 		testbed.NoErr(t, os.MkdirAll("testdata", 0o777))
 		testbed.NoErr(t, os.WriteFile(name, []byte(got), 0o666))
 	}
-	want, err := os.ReadFile(name)
-	testbed.NoErr(t, err)
+	want := testbed.Must(os.ReadFile(name))(t)
 	testbed.Equal(t, cmp.Diff(string(want), got), "", "the page changed; see it, then go test -update")
 }
 

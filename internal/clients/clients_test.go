@@ -300,8 +300,7 @@ func TestHooks(t *testing.T) {
 		"{\n  \"hooks\": {\n    // mine\n    \"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"mine\"}]}, // this\n    ],\n    \"Other\": []\n  },\n  \"theme\": 1\n}\n",
 	}, existing[JSON]...)
 	for i, before := range texts {
-		after, err := SetHooks(before, config)
-		testbed.NoErr(t, err, i)
+		after := testbed.Must(SetHooks(before, config))(t, i)
 		testbed.Expect(t, strings.Count(after, Program+" hook --host claude") == 8 && within(before, after), "%d:\n%s", i, after)
 		if again, err := SetHooks(after, config); err != nil || again != after {
 			t.Errorf("%d: a second time: %v\n%s", i, err, cmp.Diff(after, again))

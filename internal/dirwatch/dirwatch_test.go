@@ -95,7 +95,5 @@ func TestWithoutTheSystem(t *testing.T) {
 	if added, unwatched := d.Watch([]string{"", "a"}); added != 0 || unwatched != 2 {
 		t.Errorf("%d watched, %d not", added, unwatched)
 	}
-	if err := errors.Join(d.Wait(t.Context(), time.Hour, time.Hour, time.Millisecond), d.Close()); err != nil {
-		t.Error(err)
-	}
+	testbed.IsErr(t, errors.Join(d.Wait(t.Context(), time.Hour, time.Hour, time.Millisecond), d.Close()), nil)
 }

@@ -30,8 +30,7 @@ func codec(c *charset) encoding.Encoding {
 
 func encoded(t testing.TB, name, text string) []byte {
 	t.Helper()
-	out, err := codec(charsetOf(name)).NewEncoder().String(text)
-	testbed.NoErr(t, err, name, " ", text)
+	out := testbed.Must(codec(charsetOf(name)).NewEncoder().String(text))(t, name, " ", text)
 	return []byte(out)
 }
 

@@ -115,8 +115,7 @@ func TestDecodeTemplate(t *testing.T) {
 		},
 		"extra", pairs("unknown", pairs("deep", true)))
 	for name, text := range map[string]string{"LF": template, "CRLF": strings.ReplaceAll(template, "\n", "\r\n")} {
-		got, err := frontmatter.Decode([]byte(text))
-		testbed.NoErr(t, err, name)
+		got := testbed.Must(frontmatter.Decode([]byte(text)))(t, name)
 		testbed.Equal(t, cmp.Diff(want, got), "", name)
 	}
 }
@@ -561,8 +560,7 @@ func TestRoundTrip(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, round))
 		m, body := randomMap(r, 0), randomBody(r)
 		name := fmt.Sprintf("seed %d, round %d", seed, round)
-		doc, err := frontmatter.Join(m, body)
-		testbed.NoErr(t, err, name)
+		doc := testbed.Must(frontmatter.Join(m, body))(t, name)
 		again, err := frontmatter.Join(m, body)
 		testbed.Require(t, err == nil && bytes.Equal(doc, again), "%s: not deterministic: %v", name, err)
 		yaml, gotBody, err := frontmatter.Split(doc)

@@ -5,14 +5,12 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/fsx/fsxtest"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestRealFileSystem(t *testing.T) {
 	fsxtest.Test(t, func(t *testing.T) fsx.Dir {
-		d, err := fsx.OpenRoot(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testbed.Must(fsx.OpenRoot(t.TempDir()))(t)
 		t.Cleanup(func() { d.Close() })
 		return d
 	})

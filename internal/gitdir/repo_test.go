@@ -80,8 +80,7 @@ func TestSettingsAsGit(t *testing.T) {
 		"[a]\nk=v \\\n", "[a]\nk= \\\n v", "[a]\nk=\"\" v", "[a]\nk=\"\" \" v\" # c",
 	} {
 		testbed.NoErr(t, os.WriteFile(file, []byte(text), 0o600))
-		out, err := exec.Command("git", "config", "--file", file, "--list", "-z").Output()
-		testbed.NoErr(t, err, fmt.Sprintf("%q", text))
+		out := testbed.Must(exec.Command("git", "config", "--file", file, "--list", "-z").Output())(t, fmt.Sprintf("%q", text))
 		var got strings.Builder
 		for key, value := range settings(text) {
 			fmt.Fprintf(&got, "%s.%s\n%s\x00", key.section, key.name, value)

@@ -85,8 +85,7 @@ func TestStageKeepsTheOthers(t *testing.T) {
 			return string(out)
 		}
 		sh("git init -q; " + row.before)
-		out, err := Stage(context.Background(), dir, row.files)
-		testbed.NoErr(t, err, name)
+		out := testbed.Must(Stage(context.Background(), dir, row.files))(t, name)
 		testbed.Equal(t, fmt.Sprint(out.Skipped), row.skipped, name)
 		testbed.Equal(t, sh(row.look), row.want, name)
 	}

@@ -86,10 +86,8 @@ func TestLostBytesSweep(t *testing.T) {
 // lose makes some bytes of a segment NUL.
 func lose(t *testing.T, disk *simfs.FS, segment uint64, gap [2]int64) {
 	t.Helper()
-	dir, err := disk.Root().OpenDir("journal")
-	testbed.NoErr(t, err)
-	f, err := dir.Open(fmt.Sprintf("%020d.jsonl", segment), fsx.Read|fsx.Write, 0)
-	testbed.NoErr(t, err)
+	dir := testbed.Must(disk.Root().OpenDir("journal"))(t)
+	f := testbed.Must(dir.Open(fmt.Sprintf("%020d.jsonl", segment), fsx.Read|fsx.Write, 0))(t)
 	defer f.Close()
 	testbed.Must(f.WriteAt(make([]byte, gap[1]-gap[0]), gap[0]))(t)
 }
@@ -170,10 +168,8 @@ func TestAReadIsNotOneMoment(t *testing.T) {
 		"from the middle of it": {ends[1] - 40, ends[3] - 40},
 		"the first rows":        {0, ends[1]},
 	} {
-		dir, err := fs.Root().OpenDir("journal")
-		testbed.NoErr(t, err)
-		lock, err := fs.Root().Open("lock", fsx.Read|fsx.Write, 0o600)
-		testbed.NoErr(t, err)
+		dir := testbed.Must(fs.Root().OpenDir("journal"))(t)
+		lock := testbed.Must(fs.Root().Open("lock", fsx.Read|fsx.Write, 0o600))(t)
 		var took []string
 		reads := 0
 		l, rep, err := journal.Open(ctx, journal.Options{

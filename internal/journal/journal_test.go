@@ -83,16 +83,14 @@ func paths(t testing.TB, l *journal.Log) []string {
 	t.Helper()
 	var list []string
 	last := uint64(0)
-	if err := l.Range(1, func(r *journal.Record, _ journal.Pos) error {
+	testbed.NoErr(t, l.Range(1, func(r *journal.Record, _ journal.Pos) error {
 		testbed.Expect(t, r.Seq > last, "seq %d after %d", r.Seq, last)
 		last = r.Seq
 		for _, m := range r.Muts {
 			list = append(list, m.Path)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }
 

@@ -95,8 +95,7 @@ func TestSkimReadsAnyRecord(t *testing.T) {
 	usual, n := 0, 3000
 	for range n {
 		rec := anyRecord(rng)
-		line, err := journal.EncodeRow(&rec)
-		testbed.NoErr(t, err)
+		line := testbed.Must(journal.EncodeRow(&rec))(t)
 		if sameAsDecoded(t, line) {
 			usual++
 		}

@@ -286,9 +286,7 @@ func TestLongRowsHaveAManifest(t *testing.T) {
 		long.Muts = append(long.Muts, journal.Mutation{Op: "create", Path: fmt.Sprintf("dir/%05d", i), SHA256: strings.Repeat("a", 64), PrevSHA256: strings.Repeat("b", 64), Bytes: int64(i)})
 	}
 	write(l, "before", true)
-	if _, err := l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true}); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Must(l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true}))(t)
 	write(l, "after", true)
 	testbed.Require(t, len(kept) == 1 && long.Manifest != "" && len(long.Muts) == 20_000, "%v %v %v", len(kept), long.Manifest, len(long.Muts))
 	l.Close()

@@ -124,8 +124,7 @@ func TestTreeIsNotKeptOut(t *testing.T) {
 		})
 	}
 	for range 20 {
-		unlock, err := list[2].Tree(ctx, time.Minute, "move")
-		testbed.NoErr(t, err)
+		unlock := testbed.Must(list[2].Tree(ctx, time.Minute, "move"))(t)
 		alone.Store(true)
 		time.Sleep(time.Millisecond)
 		alone.Store(false)

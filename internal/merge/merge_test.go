@@ -95,8 +95,7 @@ func TestAgreesWithGit(t *testing.T) {
 			base := bytes.Join(lines, nil)
 			ours, theirs := s.edited(r, lines, false), s.edited(r, lines, true)
 			want, ok := gitMerge(t, dir, base, ours, theirs)
-			got, err := Three(base, ours, theirs)
-			testbed.NoErr(t, err, s.name, " ", i)
+			got := testbed.Must(Three(base, ours, theirs))(t, s.name, " ", i)
 			if ok {
 				clean++
 			}

@@ -23,8 +23,7 @@ import (
 
 func made(t testing.TB, secret string) *needle.Needle {
 	t.Helper()
-	n, err := needle.New([]byte(secret))
-	testbed.NoErr(t, err, secret)
+	n := testbed.Must(needle.New([]byte(secret)))(t, secret)
 	return n
 }
 
@@ -222,8 +221,6 @@ func TestJSONThatWasCutOff(t *testing.T) {
 	doc := []byte(`{"a":"x\"y","b\\":["somebody-else",1.5e3],"c":"somebody-else"}`)
 	for end := range len(doc) + 1 {
 		out, _, err := n.MaskJSON(doc[:end], nil)
-		if err != nil || len(out) != end || n.Within(out) {
-			t.Errorf("%s: %s %v", doc[:end], out, err)
-		}
+		testbed.Expect(t, err == nil && len(out) == end && !n.Within(out), "%s: %s %v", doc[:end], out, err)
 	}
 }

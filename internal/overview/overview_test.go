@@ -74,11 +74,9 @@ func TestOverview(t *testing.T) {
 	testbed.Require(t, err != nil, "not refused")
 	testbed.Must(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("1")}))(t)
 	tx := testbed.Must(s.TxBegin(ctx, rw.TxBeginRequest{}))(t)
-	if _, err := s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
+	testbed.Must(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
 		TaskID: "shop", Status: handoff.Blocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"which currency?"}, NextSteps: []string{}, LastGoodState: []handoff.File{},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	o := seen(t, dir, overview.Request{})
 	text := fmt.Sprintf("%+v", *o)
 	testbed.Contains(t, text, "conf.env", "what looks like a secret: api_key", "a refused draft of conf.env", "pieces, chunks: 1", "an open transaction: "+tx.TxID, "the handoff of shop, blocked; question 1 of 1: which currency?", "draft get draft_")
@@ -108,11 +106,9 @@ func TestMemoOfTheHandoff(t *testing.T) {
 	r := overview.Request{Rows: 100, Changes: 10, Memo: &overview.Memo{}}
 	for _, status := range []handoff.Status{"", handoff.Partial, "", handoff.Blocked, handoff.Complete, handoff.Partial} {
 		if status != "" {
-			if _, err := s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
+			testbed.Must(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
 				TaskID: "t", Status: status, Agent: "a", Summary: "s", NextSteps: []string{}, LastGoodState: []handoff.File{},
-			}}); err != nil {
-				t.Fatal(err)
-			}
+			}}))(t)
 		}
 		for range 2 { // as read, and as remembered
 			fresh := r

@@ -188,8 +188,7 @@ func TestRootIsRecognized(t *testing.T) {
 	was = g.open(plain).Path
 	os.Remove(plain)
 	g.mkdir("plain")
-	now, err := place.Look(plain)
-	testbed.NoErr(t, err)
+	now := testbed.Must(place.Look(plain))(t)
 	reads, err := now.Open(true)
 	testbed.Expect(t, err == nil && slices.Equal(reads.Notes, []string{place.WarnOtherRoot}), "of a reader: %+v %v", reads, err)
 	o := g.open(plain)

@@ -39,9 +39,7 @@ func TestDecodingIsPaidFor(t *testing.T) {
 		return float64(x.runs.full) / float64(len(text))
 	}
 	dear, cheap := decoded(nested("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=password=token-")), decoded(nested("the-quick-brown-fox-jumps-over-the-lazy-dog "))
-	if dear > 1.1 || cheap < 1.2 {
-		t.Errorf("decoded %.2f of names, %.2f of prose, for each byte of the text", dear, cheap)
-	}
+	testbed.Expect(t, dear <= 1.1 && cheap >= 1.2, "decoded %.2f of names, %.2f of prose, for each byte of the text", dear, cheap)
 	token := expand("glpat-{an 20}", 3)
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)

@@ -86,18 +86,10 @@ func TestHeldOut(t *testing.T) {
 		}
 	}
 	t.Logf("recall own %v, context %v, pii %v; false positives %v", own, context, personal, noise)
-	if own.rate() < 0.95 {
-		t.Errorf("recall of own-prefix formats %v, want at least 0.95", own)
-	}
-	if context.rate() < 0.75 {
-		t.Errorf("recall of context formats %v, want at least 0.75", context)
-	}
-	if personal.rate() < 0.75 {
-		t.Errorf("recall of pii %v, want at least 0.75", personal)
-	}
-	if noise.rate() > 0.02 {
-		t.Errorf("near-misses flagged %v, want at most 0.02", noise)
-	}
+	testbed.Expect(t, own.rate() >= 0.95, "recall of own-prefix formats %v, want at least 0.95", own)
+	testbed.Expect(t, context.rate() >= 0.75, "recall of context formats %v, want at least 0.75", context)
+	testbed.Expect(t, personal.rate() >= 0.75, "recall of pii %v, want at least 0.75", personal)
+	testbed.Expect(t, noise.rate() <= 0.02, "near-misses flagged %v, want at most 0.02", noise)
 }
 
 // TestHeldOutCorpus checks the corpus itself: names are unique, every format

@@ -138,9 +138,7 @@ func TestScoreStaysWithinOne(t *testing.T) {
 	for _, family := range r.Families() {
 		sum += weights[family]
 	}
-	if sum < 2 {
-		t.Fatalf("the families found weigh %v, too little to say anything", sum)
-	}
+	testbed.Require(t, sum >= 2, "the families found weigh %v, too little to say anything", sum)
 	testbed.Equal(t, r.Score, 1, "score")
 	var all Tally
 	for _, f := range r.Findings {
@@ -383,9 +381,8 @@ func TestEncodedTextOfAnyScript(t *testing.T) {
 			"base64": base64.StdEncoding.EncodeToString(plain), "base64url": base64.RawURLEncoding.EncodeToString(plain), "hex": hex.EncodeToString(plain),
 		} {
 			r := s.Score([]byte("data = \""+line+"\"\n"), Options{})
-			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Pattern == "gitlab_pat" }) {
-				t.Errorf("%s of %q: %+v", name, text, r.Findings)
-			}
+			testbed.Expect(t, slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Pattern == "gitlab_pat" }),
+				"%s of %q: %+v", name, text, r.Findings)
 		}
 	}
 }

@@ -179,9 +179,8 @@ func TestPlaceholders(t *testing.T) {
 		}
 		for _, text := range texts {
 			r := report.Score([]byte(text), Options{Placeholders: true})
-			if len(r.Findings) != 1 || r.Findings[0].Pattern != id || !r.Findings[0].Placeholder || len(r.Families()) > 0 || report.ContentVerdict(&r) != VerdictSafe {
-				t.Errorf("%s under report: %+v", id, r.Findings)
-			}
+			testbed.Expect(t, len(r.Findings) == 1 && r.Findings[0].Pattern == id && r.Findings[0].Placeholder && len(r.Families()) == 0 && report.ContentVerdict(&r) == VerdictSafe,
+				"%s under report: %+v", id, r.Findings)
 			testbed.Expect(t, !strings.Contains(r.Findings[0].Match, value), "%s is shown: %q", id, r.Findings[0].Match)
 			for _, quiet := range []Report{report.Score([]byte(text), Options{}), ignore.Score([]byte(text), Options{Placeholders: true})} {
 				testbed.Expect(t, len(quiet.Findings) == 0, "%s is listed where it is not asked for: %+v", id, quiet.Findings)
@@ -493,9 +492,8 @@ func TestPiecesWithAConfirmedFinding(t *testing.T) {
 		} {
 			text := []byte(prose(n) + "\nk(\"" + piece + "\")\n" + prose(50))
 			r := s.Score(text, Options{})
-			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Pattern == "ghp" && f.Confidence == Confirmed }) {
-				t.Errorf("%s: %q: found %v", name, text, r.Findings)
-			}
+			testbed.Expect(t, slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Pattern == "ghp" && f.Confidence == Confirmed }),
+				"%s: %q: found %v", name, text, r.Findings)
 			clean, _ := s.Redact(text, Options{})
 			if rest := s.Score(clean, Options{}); slices.ContainsFunc(rest.Findings, func(f Finding) bool { return f.Confidence == Confirmed }) {
 				t.Errorf("%s: %q is left as %q, with %v", name, text, clean, rest.Findings)

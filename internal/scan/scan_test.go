@@ -331,9 +331,8 @@ func TestOrdinaryPlacements(t *testing.T) {
 		} {
 			text := fmt.Sprintf(place, token)
 			r := s.Score([]byte(text), Options{})
-			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Confidence != Info }) {
-				t.Errorf("%s in %q is not found", template, place)
-			}
+			testbed.Expect(t, slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Confidence != Info }),
+				"%s in %q is not found", template, place)
 		}
 	}
 }
@@ -389,9 +388,8 @@ func TestStreamFindsWhatScoreFinds(t *testing.T) {
 		rest = rest[k:]
 	}
 	got := st.Report()
-	if got.Verdict != whole.Verdict || got.Score != whole.Score || got.LineCount != whole.LineCount || got.MaxLineLen != whole.MaxLineLen || got.Bytes != whole.Bytes {
-		t.Errorf("streamed %s %v %d %d, whole %s %v %d %d", got.Verdict, got.Score, got.LineCount, got.MaxLineLen, whole.Verdict, whole.Score, whole.LineCount, whole.MaxLineLen)
-	}
+	testbed.Expect(t, got.Verdict == whole.Verdict && got.Score == whole.Score && got.LineCount == whole.LineCount && got.MaxLineLen == whole.MaxLineLen && got.Bytes == whole.Bytes,
+		"streamed %s %v %d %d, whole %s %v %d %d", got.Verdict, got.Score, got.LineCount, got.MaxLineLen, whole.Verdict, whole.Score, whole.LineCount, whole.MaxLineLen)
 	// One that is wrapped may be seen first in another block.
 	streamed, want := slices.Sorted(slices.Values(placesOf(got))), slices.Sorted(slices.Values(placesOf(whole)))
 	testbed.Equal(t, strings.Join(streamed, "\n"), strings.Join(want, "\n"))
@@ -464,9 +462,7 @@ func TestOrdinaryTextPasses(t *testing.T) {
 	}
 	rate := float64(blocking) / (float64(total) / 1e6)
 	t.Logf("%d MB, %d findings that block, %.3f per MB", total/1e6, blocking, rate)
-	if rate > 0.2 {
-		t.Errorf("%.3f findings that block per MB", rate)
-	}
+	testbed.Expect(t, rate <= 0.2, "%.3f findings that block per MB", rate)
 }
 
 // The work for hostile text is bounded: the memory of the runs is what makes

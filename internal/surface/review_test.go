@@ -199,8 +199,6 @@ func TestWhatWasReleasedIsFrozen(t *testing.T) {
 		sum := sha256.Sum256([]byte(golden))
 		log := fmt.Sprintf("## 0.1.0 – 2026-12-01\nSurface: `sha256:%x`\n", sum)
 		got := surface.Review(map[string][]byte{"0.1.0": []byte(golden)}, []byte(log), a)
-		if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "cannot be read") }) {
-			t.Errorf("%s: %v", name, got)
-		}
+		testbed.Expect(t, slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "cannot be read") }), "%s: %v", name, got)
 	}
 }

@@ -238,9 +238,7 @@ func TestMutations(t *testing.T) {
 		if len(got.HotPaths) > 0 {
 			path = got.HotPaths[0].Path
 		}
-		if path != c.path || got.TotalBytesWritten != c.bytes || got.Sessions["s"].ChunkWrites != c.chunks || got.TotalWrites != c.all || got.Checkpoints.TotalSaves != 0 {
-			t.Errorf("%s: %+v", what, got)
-		}
+		testbed.Expect(t, path == c.path && got.TotalBytesWritten == c.bytes && got.Sessions["s"].ChunkWrites == c.chunks && got.TotalWrites == c.all && got.Checkpoints.TotalSaves == 0, "%s: %+v", what, got)
 	}
 	saved := state("checkpoint", "checkpoints/plan.json")
 	saved.Bytes, saved.PrevSHA256, saved.Op, saved.ImportID = -5, "bb", "append", "0-100"

@@ -202,9 +202,7 @@ func TestImage(t *testing.T) {
 	}
 	testbed.NoErr(t, json.Unmarshal([]byte(build("inspect", "--type", "image", "resilient-write:test")), &image))
 	config := image.OCIv1.Config
-	if config.User != "65532:65532" || config.WorkingDir != "/work" || config.Labels["io.modelcontextprotocol.server.name"] != "io.github.resilientwrite/resilientwrite" {
-		t.Errorf("%+v", config)
-	}
+	testbed.Expect(t, config.User == "65532:65532" && config.WorkingDir == "/work" && config.Labels["io.modelcontextprotocol.server.name"] == "io.github.resilientwrite/resilientwrite", "%+v", config)
 	testbed.Equal(t, strings.Join(append(config.Entrypoint, config.Cmd...), " "), "/usr/bin/resilient-write serve --root /work", "the image runs")
 	work := filepath.Join(dir, "work")
 	testbed.NoErr(t, errors.Join(os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)))
@@ -239,9 +237,7 @@ func TestModulesAreListed(t *testing.T) {
 	}
 	read(t, text, &doc)
 	own := doc.Metadata.Component
-	if doc.BOMFormat != "CycloneDX" || doc.SpecVersion != "1.6" || doc.Version != 1 || own.Type != "application" || own.Version != rw.Version || own.Licenses[0].License.ID != "MIT" {
-		t.Errorf("%+v", doc.Metadata)
-	}
+	testbed.Expect(t, doc.BOMFormat == "CycloneDX" && doc.SpecVersion == "1.6" && doc.Version == 1 && own.Type == "application" && own.Version == rw.Version && own.Licenses[0].License.ID == "MIT", "%+v", doc.Metadata)
 	testbed.Expect(t, own.Hashes[0].Alg == "SHA-256" && own.Hashes[0].Content == digest(m.program), "%+v", own.Hashes)
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/resilient-write")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")

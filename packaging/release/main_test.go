@@ -193,9 +193,8 @@ func TestManifest(t *testing.T) {
 		var d manifestDoc
 		read(t, doc, &d)
 		testbed.Expect(t, d.Version == rw.Version, "%s: version %s", to, d.Version)
-		if d.Server.Config.Command != "${__dirname}/"+d.Server.EntryPoint || (to.system == "windows") != strings.HasSuffix(d.Server.EntryPoint, ".exe") {
-			t.Errorf("%s: %+v", to, d.Server)
-		}
+		testbed.Expect(t, d.Server.Config.Command == "${__dirname}/"+d.Server.EntryPoint && (to.system == "windows") == strings.HasSuffix(d.Server.EntryPoint, ".exe"),
+			"%s: %+v", to, d.Server)
 		testbed.Expect(t, slices.Contains([]string{"darwin", "win32", "linux"}, d.Compatibility.Platforms[0]), "%s: %v", to, d.Compatibility)
 		validate(t, doc)
 		for _, arg := range d.Server.Config.Args {
@@ -406,8 +405,7 @@ func published(t *testing.T, module, schema string, text []byte) {
 	var id string
 	for _, name := range files {
 		text := testbed.Must(os.ReadFile(name))(t)
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		testbed.NoErr(t, err, name)
+		doc := testbed.Must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t, name)
 		own, _ := doc.(map[string]any)["$id"].(string)
 		if own == "" || c.AddResource(own, doc) != nil {
 			continue

@@ -28,12 +28,10 @@ type bench struct {
 func put(t *testing.T, d fsx.Dir, name, text string) fsx.Stat {
 	t.Helper()
 	d.Remove(name)
-	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644)
-	testbed.NoErr(t, err)
+	f := testbed.Must(d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644))(t)
 	defer f.Close()
 	testbed.Must(f.WriteAt([]byte(text), 0))(t)
-	st, err := f.Stat()
-	testbed.NoErr(t, err)
+	st := testbed.Must(f.Stat())(t)
 	return st
 }
 
@@ -59,8 +57,7 @@ func newBench(t *testing.T, how Primitive, over bool) *bench {
 	fs := simfs.New()
 	d := fs.Root()
 	b := &bench{t: t, fs: fs, dir: d}
-	name, err := MakeSlot(d, "w-0", "")
-	testbed.NoErr(t, err)
+	name := testbed.Must(MakeSlot(d, "w-0", ""))(t)
 	_, ino, ok := ParseSlot(name)
 	testbed.Require(t, ok, "%s is no slot", name)
 	b.ch = &Change{Primitive: how, Slot: Slot{Dir: d, Name: name, Ino: ino}, Target: Name{Dir: d, Name: "a"}, Guarded: true, Redo: true}
@@ -78,8 +75,7 @@ func newBench(t *testing.T, how Primitive, over bool) *bench {
 		b.ch.Old = old("a", before)
 		b.ch.Old.Bytes = strings.NewReader(before)
 	}
-	f, err := d.Open(name, fsx.Read|fsx.Write, 0)
-	testbed.NoErr(t, err)
+	f := testbed.Must(d.Open(name, fsx.Read|fsx.Write, 0))(t)
 	t.Cleanup(func() { f.Close() })
 	if how != Delete {
 		f.WriteAt([]byte(after), 0)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // Test runs the suite; newRoot gives an empty directory each time.
@@ -30,47 +31,29 @@ func Test(t *testing.T, newRoot func(*testing.T) fsx.Dir) {
 
 func put(t *testing.T, d fsx.Dir, name, content string) fsx.File {
 	t.Helper()
-	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write([]byte(content)); err != nil {
-		t.Fatal(err)
-	}
+	f := testbed.Must(d.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o644))(t)
+	testbed.Must(f.Write([]byte(content)))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
 
 func content(t *testing.T, d fsx.Dir, name string) string {
 	t.Helper()
-	f, err := d.Open(name, fsx.Read, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testbed.Must(d.Open(name, fsx.Read, 0))(t)
 	defer f.Close()
-	b, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testbed.Must(io.ReadAll(f))(t)
 	return string(b)
 }
 
 func is(t *testing.T, what string, err error, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
+	testbed.Expect(t, errors.Is(err, want), "%s: %v, want %v", what, err, want)
 }
 
 func mkdir(t *testing.T, d fsx.Dir, name string) fsx.Dir {
 	t.Helper()
-	if err := d.Mkdir(name, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	sub, err := d.OpenDir(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, d.Mkdir(name, 0o755))
+	sub := testbed.Must(d.OpenDir(name))(t)
 	t.Cleanup(func() { sub.Close() })
 	return sub
 }
@@ -95,18 +78,14 @@ func files(t *testing.T, d fsx.Dir) {
 		t.Errorf("read at the end: %d %v", n, err)
 	}
 	for _, err := range []error{f.Truncate(2), f.Sync(), f.Datasync(), d.Sync(), f.Chmod(0o640)} {
-		if err != nil {
-			t.Error(err)
-		}
+		testbed.IsErr(t, err, nil)
 	}
 	mode := uint32(0o640)
 	if runtime.GOOS == "windows" { // which has one bit: read-only or not
 		mode = 0o666
 	}
 	st, err := f.Stat()
-	if err != nil || st.Size != 2 || st.Mode != mode || st.Kind != fsx.Regular || st.Nlink != 1 {
-		t.Errorf("%+v %v", st, err)
-	}
+	testbed.Expect(t, err == nil && st.Size == 2 && st.Mode == mode && st.Kind == fsx.Regular && st.Nlink == 1, "%+v %v", st, err)
 	if v, err := d.Volume(); err != nil || v.Free <= 0 {
 		t.Errorf("%+v %v", v, err)
 	}
@@ -114,15 +93,10 @@ func files(t *testing.T, d fsx.Dir) {
 
 func appends(t *testing.T, d fsx.Dir) {
 	put(t, d, "a", "one")
-	x, err := d.Open("a", fsx.Append, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := testbed.Must(d.Open("a", fsx.Append, 0))(t)
 	defer x.Close()
 	y, err := d.Open("a", fsx.Append|fsx.Read, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	defer y.Close()
 	for i, f := range []fsx.File{x, y, x} {
 		if off, err := f.Append([]byte("two")); err != nil || off != int64(3*(i+1)) {
@@ -140,24 +114,16 @@ func names(t *testing.T, d fsx.Dir) {
 	sub := mkdir(t, d, "sub")
 	is(t, "link over a file", d.Link("a", d, "b"), fs.ErrExist)
 	is(t, "link of nothing", d.Link("none", d, "c"), fs.ErrNotExist)
-	if err := d.Link("a", sub, "a2"); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, d.Link("a", sub, "a2"))
 	one, _ := d.Lstat("a")
 	two, err := sub.Lstat("a2")
-	if err != nil || !one.SameFile(two) || two.Nlink != 2 {
-		t.Errorf("%+v %+v %v", one, two, err)
-	}
+	testbed.Expect(t, err == nil && one.SameFile(two) && two.Nlink == 2, "%+v %+v %v", one, two, err)
 	is(t, "rename without replacing", d.RenameNoReplace("a", d, "b"), fs.ErrExist)
-	if err := d.Rename("a", d, "b"); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, d.Rename("a", d, "b"))
 	if got := content(t, d, "b"); got != "a" {
 		t.Errorf("content %q", got)
 	}
-	if err := d.RenameNoReplace("b", sub, "b"); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, d.RenameNoReplace("b", sub, "b"))
 	is(t, "rmdir of a full directory", d.Rmdir("sub"), syscall.ENOTEMPTY)
 	is(t, "remove of nothing", d.Remove("none"), fs.ErrNotExist)
 	if err := d.Remove("sub"); err == nil {
@@ -165,17 +131,11 @@ func names(t *testing.T, d fsx.Dir) {
 	}
 	put(t, sub, "0", "")
 	list, err := sub.Names()
-	if err != nil || !slices.Equal(list, []string{"0", "a2", "b"}) {
-		t.Errorf("%v %v", list, err)
-	}
+	testbed.Expect(t, err == nil && slices.Equal(list, []string{"0", "a2", "b"}), "%v %v", list, err)
 	for _, name := range list {
-		if err := sub.Remove(name); err != nil {
-			t.Error(err)
-		}
+		testbed.IsErr(t, sub.Remove(name), nil)
 	}
-	if err := d.Rmdir("sub"); err != nil {
-		t.Error(err)
-	}
+	testbed.IsErr(t, d.Rmdir("sub"), nil)
 	if runtime.GOOS != "windows" { // which removes it when it is closed
 		is(t, "mkdir in a removed directory", sub.Mkdir("m", 0o755), fs.ErrNotExist)
 		put(t, d, "late", "x")
@@ -192,9 +152,7 @@ func exchange(t *testing.T, d fsx.Dir) {
 	if errors.Is(err, fsx.ErrUnsupported) {
 		t.Skip("this file system cannot exchange two names")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	if a, b := content(t, d, "a"), content(t, sub, "b"); a != "b" || b != "a" {
 		t.Errorf("%q %q", a, b)
 	}
@@ -216,18 +174,11 @@ func kinds(t *testing.T, d fsx.Dir) {
 		if errors.Is(err, fsx.ErrUnsupported) {
 			t.Skip(err)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, err)
 		is(t, "symlink over "+name, d.Symlink("x", name), fs.ErrExist)
 		st, err := d.Lstat(name)
-		if err != nil || st.Kind != fsx.Symlink || st.Mode != fsx.ModeLink {
-			t.Errorf("%s: %+v %v", name, st, err)
-		}
-		f, err := fsx.OpenEntry(d, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.Expect(t, err == nil && st.Kind == fsx.Symlink && st.Mode == fsx.ModeLink, "%s: %+v %v", name, st, err)
+		f := testbed.Must(fsx.OpenEntry(d, name))(t)
 		text, err := io.ReadAll(f)
 		if own, serr := f.Stat(); string(text) != target || err != nil || serr != nil || own.Ino != st.Ino || own.Size != int64(len(target)) {
 			t.Errorf("%s as an entry: %q %+v %v %v", name, text, own, err, serr)
@@ -250,9 +201,7 @@ func kinds(t *testing.T, d fsx.Dir) {
 func locks(t *testing.T, d fsx.Dir) {
 	x := put(t, d, "lock", "")
 	y, err := d.Open("lock", fsx.Read|fsx.Write, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	try := func(f fsx.File, off int64, exclusive, want bool) {
 		t.Helper()
 		if ok, err := f.TryLock(off, 1, exclusive); err != nil || ok != want {
@@ -263,9 +212,7 @@ func locks(t *testing.T, d fsx.Dir) {
 	try(y, 1<<40, true, false)
 	try(y, 1<<40, false, false)
 	try(y, 1<<40+1, true, true)
-	if err := x.Unlock(1<<40, 1); err != nil {
-		t.Error(err)
-	}
+	testbed.IsErr(t, x.Unlock(1<<40, 1), nil)
 	try(x, 1<<40, false, true)
 	try(y, 1<<40, false, true)
 	try(x, 1<<40, true, false)
@@ -276,14 +223,9 @@ func locks(t *testing.T, d fsx.Dir) {
 
 func handles(t *testing.T, d fsx.Dir) {
 	sub := mkdir(t, d, "before")
-	if err := d.Rename("before", d, "after"); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, d.Rename("before", d, "after"))
 	put(t, sub, "x", "still here")
-	moved, err := d.OpenDir("after")
-	if err != nil {
-		t.Fatal(err)
-	}
+	moved := testbed.Must(d.OpenDir("after"))(t)
 	defer moved.Close()
 	if got := content(t, moved, "x"); got != "still here" {
 		t.Errorf("content %q", got)
@@ -298,9 +240,7 @@ func badNames(t *testing.T, d fsx.Dir) {
 		if _, err := d.OpenDir(name); err == nil {
 			t.Errorf("opendir took %q", name)
 		}
-		if d.Mkdir(name, 0o755) == nil || d.Remove(name) == nil {
-			t.Errorf("%q was taken", name)
-		}
+		testbed.Expect(t, d.Mkdir(name, 0o755) != nil && d.Remove(name) != nil, "%q was taken", name)
 	}
 	if _, err := d.Open(strings.Repeat("n", 256), fsx.Write|fsx.Create, 0o644); err == nil {
 		t.Error("a name of 256 bytes was taken")
@@ -315,25 +255,17 @@ func flushes(t *testing.T, d fsx.Dir) {
 	files := []fsx.File{put(t, d, "a", "1"), put(t, sub, "b", "2")}
 	each := func(list ...fsx.Syncer) error {
 		errs, err := d.SyncEach(list)
-		if err == nil && len(errs) != len(list) {
-			t.Errorf("%d results of %d", len(errs), len(list))
-		}
+		testbed.Expect(t, err != nil || len(errs) == len(list), "%d results of %d", len(errs), len(list))
 		return errors.Join(append(errs, err)...)
 	}
 	reader, err := d.Open("a", fsx.Read, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	defer reader.Close()
 	files = append(files, reader)
 	for _, f := range files {
 		f.WriteOut()
-		if err := f.Sync(); err != nil {
-			t.Error(err)
-		}
-		if err := f.Datasync(); err != nil {
-			t.Error(err)
-		}
+		testbed.IsErr(t, f.Sync(), nil)
+		testbed.IsErr(t, f.Datasync(), nil)
 	}
 	clone := put(t, sub, "clone", "")
 	switch err := clone.Clone(reader); {
@@ -344,9 +276,7 @@ func flushes(t *testing.T, d fsx.Dir) {
 	for what, err := range map[string]error{
 		"many": each(files[0], files[1], reader, sub), "none": each(), "twice the same": each(reader, reader, d, d),
 	} {
-		if err != nil && !errors.Is(err, fsx.ErrUnsupported) {
-			t.Errorf("%s: %v", what, err)
-		}
+		testbed.Expect(t, err == nil || errors.Is(err, fsx.ErrUnsupported), "%s: %v", what, err)
 	}
 	if a, b := content(t, d, "a"), content(t, sub, "b"); a != "1" || b != "2" {
 		t.Errorf("content %q, %q", a, b)

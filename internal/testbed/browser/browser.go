@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // Path finds a browser, or skips the test; RW_BROWSER=1 makes that a failure.
@@ -28,9 +30,7 @@ func Path(t testing.TB) string {
 			return path
 		}
 	}
-	if os.Getenv("RW_BROWSER") == "1" {
-		t.Fatal("no Chromium is installed, and RW_BROWSER=1 requires one")
-	}
+	testbed.Require(t, os.Getenv("RW_BROWSER") != "1", "no Chromium is installed, and RW_BROWSER=1 requires one")
 	t.Skip("no Chromium is installed: the page was not loaded in a browser")
 	return ""
 }
@@ -101,24 +101,16 @@ func Open(t testing.TB, wide, high int, dark bool) *Page {
 		t.Skip("a process of this system takes no further descriptors")
 	}
 	home, err := os.MkdirTemp("", "browser")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	toBrowser, to, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	from, fromBrowser, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, append(flags(home), "--remote-debugging-pipe", "about:blank")...)
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser} // its descriptors 3 and 4
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, cmd.Start())
 	toBrowser.Close()
 	fromBrowser.Close()
 	p := &Page{t: t, to: to, waiting: map[int]chan reply{}}
