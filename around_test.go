@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"syscall"
 	"testing"
@@ -207,7 +208,7 @@ func TestScanCrashSweep(t *testing.T) {
 func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	s := openAround(t, disk, level, "0002")
 	defer s.Close(background)
-	if got := files(disk); !same(got, state.new) {
+	if got := files(disk); !maps.Equal(got, state.new) {
 		t.Fatalf("the scan changed the workspace: %s", brief(got))
 	}
 	must(s.Scan(background, around.ScanRequest{Calls: []string{"c"}}))(t)
@@ -219,12 +220,12 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	}
 	want := map[string]string{"a.txt": "changed", "b.txt": "changed", "gone/c.txt": "deleted", "from.txt": "deleted", "to/to.txt": "created", "fresh/new.txt": "created",
 		"bent": "changed", "gone/link": "deleted", "fresh/link": "created", "was_link": "changed", "was_file": "changed"}
-	require(t, same(got, want), "listed %v", got)
+	require(t, maps.Equal(got, want), "listed %v", got)
 	again, err := s.Scan(background, around.ScanRequest{})
 	require(t, err == nil && again.Group == "", "%v %v", again, err)
 	check(t, s, true)
 	must(s.Undo(background, rw.UndoRequest{Group: "c"}))(t)
-	if got := files(disk); !same(got, state.old) {
+	if got := files(disk); !maps.Equal(got, state.old) {
 		t.Fatalf("undone: %s", brief(got))
 	}
 }
@@ -348,9 +349,9 @@ func TestNoLinksCanBeMade(t *testing.T) {
 	found := must(s.Scan(background, around.ScanRequest{}))(t)
 	disk.NoSymlink = true
 	_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
-	require(t, errors.Is(err, rw.ErrNotARegularFile) && same(files(disk), state.new), "%v %s", err, brief(files(disk)))
+	require(t, errors.Is(err, rw.ErrNotARegularFile) && maps.Equal(files(disk), state.new), "%v %s", err, brief(files(disk)))
 	disk.NoSymlink = false
-	if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); err != nil || !same(files(disk), state.old) {
+	if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); err != nil || !maps.Equal(files(disk), state.old) {
 		t.Fatalf("%v %s", err, brief(files(disk)))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 	"github.com/resilientwrite/resilientwrite/internal/usage"
@@ -67,6 +68,25 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 		Nonce:  func() string { return sim.Nonce },
 		User:   func() int { return sim.User },
 		InTurn: !sim.Beside, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: cmp.Or(sim.Slots, 2), State: sim.State, AppendFrom: sim.AppendFrom, AheadFrom: sim.AheadFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
+	})
+}
+
+// openOn opens a store on an open directory.
+func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestHooks) (*Store, error) {
+	return openWith(ctx, opts, hooks, func(s *Store) (string, error) {
+		s.engine.SetRoot(root, relpath.Rules{Roots: []string{"/ws"}})
+		at := strings.Split(cmp.Or(hooks.State, StateDirName), "/")
+		parent, err := root, error(nil)
+		for _, up := range at[:len(at)-1] {
+			above := parent
+			if parent, err = above.OpenDir(up); above != root {
+				above.Close()
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+		return "/ws", s.engine.OpenState(parent, at[len(at)-1], false)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -368,7 +369,7 @@ func (c scenario) besideForeign(t *testing.T, act string, n int) bool {
 	require(t, taken == "" || all[taken] == "/" || got[taken] == strangersText || held(all, strangersText), "%s: what it saved is lost\n%s", when, brief(got))
 	s = c.open(t, disk, "0002")
 	again := files(disk)
-	require(t, same(again, got), "%s: a second open changed %s to %s", when, brief(got), brief(again))
+	require(t, maps.Equal(again, got), "%s: a second open changed %s to %s", when, brief(got), brief(again))
 	s.Close(background)
 	return count > n
 }

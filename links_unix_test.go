@@ -1071,7 +1071,7 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 		r := must(s.Undo(background, req))(t, i)
 		require(t, len(r.Results) >= 1000 && len(r.Undone) == 1, "%v %v", len(r.Results), r.Undone)
 		got := diskOf(t, dir)
-		require(t, same(got, want), "undo %d: %d files, want %d", i, len(got), len(want))
+		require(t, maps.Equal(got, want), "undo %d: %d files, want %d", i, len(got), len(want))
 		scan()
 	}
 	check(t, s, true)

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -48,17 +47,27 @@ import (
 // the file system's errors. A failed Open leaves a workspace that can be opened
 // again.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
+	return openWith(ctx, opts, engine.TestHooks{Now: time.Now, Nonce: randomNonce}, func(s *Store) (string, error) {
+		err := s.openDirs(dir)
+		return s.engine.RealRoot, err
+	})
+}
+
+// openWith opens a store whose directories dirs opens, which returns where the workspace is.
+// It tries again if there was no space for what opening writes and the reserve was released
+// for it.
+func openWith(ctx context.Context, opts *Options, hooks engine.TestHooks, dirs func(*Store) (string, error)) (*Store, error) {
 	o, e := opts.withDefaults()
 	if e != nil {
 		e.Op = "open"
 		return nil, errorFrom(e)
 	}
 	attempt := func(gave int64) (*Store, error) {
-		s := newStore(o, engine.TestHooks{Now: time.Now, Nonce: randomNonce})
+		s := newStore(o, hooks)
 		s.engine.Reserve.Gave = gave
-		err := s.openDirs(dir)
+		root, err := dirs(s)
 		if err == nil {
-			err = s.gate.OpenPolicy(s.engine.RealRoot, defaultGate(ctx))
+			err = s.gate.OpenPolicy(root, defaultGate(ctx))
 		}
 		if err != nil {
 			s.engine.CloseDirs()
@@ -66,7 +75,14 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		}
 		return s, s.start(ctx)
 	}
-	return openTwice(attempt)
+	s, err := attempt(0)
+	if err != nil && s.engine.Reserve.Gave > 0 {
+		s, err = attempt(s.engine.Reserve.Gave)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // newStore makes a store that is not open yet.
@@ -111,54 +127,6 @@ func (s *Store) start(ctx context.Context) error {
 		s.engine.Report.Warn(call.WarnDraftsNotSwept)
 	}
 	return nil
-}
-
-// openTwice opens a store, and tries again if there was no space for what opening
-// writes and the reserve was released for it.
-func openTwice(attempt func(gave int64) (*Store, error)) (*Store, error) {
-	s, err := attempt(0)
-	if err != nil && s.engine.Reserve.Gave > 0 {
-		s, err = attempt(s.engine.Reserve.Gave)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// openOn opens a store on a workspace that is already open. Tests
-// use it with a simulated file system.
-func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestHooks) (*Store, error) {
-	o, e := opts.withDefaults()
-	if e != nil {
-		return nil, errorFrom(e)
-	}
-	return openTwice(func(gave int64) (*Store, error) {
-		s := newStore(o, hooks)
-		s.engine.Reserve.Gave = gave
-		s.engine.SetRoot(root, relpath.Rules{Roots: []string{"/ws"}})
-		parent, name, err := root, engine.StateDirName, error(nil)
-		if at := strings.Split(hooks.State, "/"); hooks.State != "" {
-			name = at[len(at)-1]
-			for _, up := range at[:len(at)-1] {
-				above := parent
-				if parent, err = above.OpenDir(up); above != root {
-					above.Close()
-				}
-				if err != nil {
-					return s, s.verbError("open", err)
-				}
-			}
-		}
-		if err = s.engine.OpenState(parent, name, false); err == nil {
-			err = s.gate.OpenPolicy("/ws", defaultGate(ctx))
-		}
-		if err != nil {
-			s.engine.CloseDirs()
-			return s, s.verbError("open", err)
-		}
-		return s, s.start(ctx)
-	})
 }
 
 func randomNonce() string {

@@ -407,7 +407,7 @@ func (c scenario) known(t *testing.T) scenario {
 	fs, s := c.prepare(t)
 	c.old = c.files(fs)
 	noErr(t, c.run(s), c.name)
-	if c.new = c.files(fs); same(c.old, c.new) {
+	if c.new = c.files(fs); maps.Equal(c.old, c.new) {
 		t.Fatalf("%s changes nothing", c.name)
 	}
 	s.Close(background)
@@ -443,18 +443,6 @@ func files(fs *simfs.FS) map[string]string {
 	return out
 }
 
-func same(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || v != w {
-			return false
-		}
-	}
-	return true
-}
-
 func brief(m map[string]string) string {
 	var list []string
 	for k, v := range m {
@@ -478,7 +466,7 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	t.Helper()
 	s := c.open(t, fs, "0003")
 	got := c.files(fs)
-	isOld, isNew := same(got, c.old), same(got, c.new)
+	isOld, isNew := maps.Equal(got, c.old), maps.Equal(got, c.new)
 	switch {
 	case want == applied && !isNew, want == untouched && !isOld, !isOld && !isNew:
 		t.Fatalf("found %s\n old %s\n new %s\n want %v; recovery %+v", brief(got), brief(c.old), brief(c.new), want, s.Recovery())
@@ -491,7 +479,7 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	noErr(t, s.Close(context.Background()))
 	// Opening once more changes nothing.
 	s = c.open(t, fs, "0004")
-	if again := c.files(fs); !same(again, got) {
+	if again := c.files(fs); !maps.Equal(again, got) {
 		t.Fatalf("a second open changed %s to %s", brief(got), brief(again))
 	}
 	r := s.Recovery()
@@ -659,12 +647,12 @@ func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error,
 	switch {
 	case err == nil:
 		want = applied
-		if !same(got, c.new) {
+		if !maps.Equal(got, c.new) {
 			t.Fatalf("%s: success, but found %s", hit, brief(got))
 		}
 	case rw.AsError("test", err).Effect == rw.EffectNone:
 		want = untouched
-		if !same(got, c.old) {
+		if !maps.Equal(got, c.old) {
 			t.Fatalf("%s: effect none, but found %s", hit, brief(got))
 		}
 	case rw.AsError("test", err).Effect == rw.EffectApplied:

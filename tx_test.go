@@ -97,7 +97,7 @@ func (x txShape) goesForward(t *testing.T, disk *simfs.FS) bool {
 	t.Helper()
 	s := x.open(t, disk, "0002")
 	defer s.Close(background)
-	return same(files(disk), x.new)
+	return maps.Equal(files(disk), x.new)
 }
 
 // fileNow is a file as it is, was or should be.
@@ -1325,8 +1325,8 @@ func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 	t.Helper()
 	s := x.open(t, disk, "0004")
 	got := files(disk)
-	happened := same(got, x.new)
-	if !happened && !same(got, x.old) || want == applied && !happened || want == untouched && happened {
+	happened := maps.Equal(got, x.new)
+	if !happened && !maps.Equal(got, x.old) || want == applied && !happened || want == untouched && happened {
 		t.Fatalf("want %v, found %s\n old %s\n new %s\n recovery %+v", want, brief(got), brief(x.old), brief(x.new), s.Recovery())
 	}
 	past := x.past
@@ -1336,12 +1336,12 @@ func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 	}
 	x.tellsOf(t, s, past)
 	noErr(t, x.run(s), "the repeated call")
-	if got := files(disk); !same(got, x.new) {
+	if got := files(disk); !maps.Equal(got, x.new) {
 		t.Fatalf("the repeated call, happened %v, made %s of %s", happened, brief(got), brief(x.new))
 	}
 	x.tellsOf(t, s, x.future)
 	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: txCaller}}))(t, "undo")
-	if got := files(disk); !same(got, x.old) {
+	if got := files(disk); !maps.Equal(got, x.old) {
 		t.Fatalf("undo made %s of %s", brief(got), brief(x.old))
 	}
 	check(t, s, true)

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -49,12 +50,7 @@ func mount(t *testing.T, source, target, kind string, flags uintptr, data string
 }
 
 func warned(r rw.SafeWriteResult, reason string) bool {
-	for _, w := range r.Warnings {
-		if w.Reason == reason {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Warnings, func(w rw.Warning) bool { return w.Reason == reason })
 }
 
 // TestMetadataSurvives: mode bits, owner, group, extended attributes and ACLs

@@ -128,12 +128,10 @@ func (set *toolset) hint(e *rw.Error) string {
 
 // listsAll reports whether every tool that a text names is listed.
 func (set *toolset) listsAll(text string) bool {
-	for _, name := range toolName().FindAllString(text, -1) {
-		if of, ok := set.find(name); ok && !of.listed {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(toolName().FindAllString(text, -1), func(name string) bool {
+		of, ok := set.find(name)
+		return ok && !of.listed
+	})
 }
 
 // words is a text of ours with the names that the tools have on this server,

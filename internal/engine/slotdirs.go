@@ -238,12 +238,8 @@ var errNotOurs = errors.New("others can write to the directory of slots")
 // isUnusable reports whether an error says that there can be no directory of
 // slots at a place.
 func isUnusable(err error) bool {
-	for _, e := range []error{errNotOurs, fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ELOOP} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	these := []error{errNotOurs, fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ELOOP}
+	return slices.ContainsFunc(these, func(e error) bool { return errors.Is(err, e) })
 }
 
 func orTaken(d *slotDir, err error) error {

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -343,12 +344,8 @@ func Nothing(err error) bool {
 	if errors.As(err, &kind) {
 		return true
 	}
-	for _, none := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL} {
-		if errors.Is(err, none) {
-			return true
-		}
-	}
-	return false
+	nothing := []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL}
+	return slices.ContainsFunc(nothing, func(none error) bool { return errors.Is(err, none) })
 }
 
 // bare wraps the error number of err without the path it may name.

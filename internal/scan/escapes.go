@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // escapeMarks are what an escape begins with.
 var escapeMarks = [3][]byte{[]byte("%"), []byte("\\"), []byte("&#")}
@@ -288,10 +291,5 @@ func colorBefore(b []byte, pos int) bool {
 	if b[i] != '[' {
 		return false
 	}
-	for _, name := range escapeCodes {
-		if hasPrefixAt(b, i-len(name), name, true) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(escapeCodes, func(name string) bool { return hasPrefixAt(b, i-len(name), name, true) })
 }

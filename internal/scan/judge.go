@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"hash/maphash"
+	"slices"
 )
 
 // verdict is what a value of 8 to 512 bytes looks like, whatever its name is.
@@ -371,12 +372,8 @@ func (s *shape) mashed(v []byte) bool {
 // publicKey reports whether a value is a public key in base64: of one of the
 // usual algorithms (RFC 5280, SubjectPublicKeyInfo).
 func publicKey(v []byte) bool {
-	for _, start := range []string{"MFkwEwYHKoZI", "MHYwEAYHKoZI", "MIIBIjANBgkq", "MIICIjANBgkq", "MCowBQYDK2Vw", "MCowBQYDK2Vu"} {
-		if bytes.HasPrefix(v, []byte(start)) {
-			return true
-		}
-	}
-	return false
+	starts := []string{"MFkwEwYHKoZI", "MHYwEAYHKoZI", "MIIBIjANBgkq", "MIICIjANBgkq", "MCowBQYDK2Vw", "MCowBQYDK2Vu"}
+	return slices.ContainsFunc(starts, func(start string) bool { return bytes.HasPrefix(v, []byte(start)) })
 }
 
 // english reports whether a value is base64 of a text that people read.

@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"math/bits"
+	"slices"
 )
 
 // addresses looks for mail addresses, at every @.
@@ -235,12 +236,7 @@ var publicSSN = map[string]bool{"123456789": true, "078051120": true, "219099999
 // near reports whether one of the words is shortly before pos.
 func near(b []byte, pos int, words ...string) bool {
 	before := b[max(0, pos-32):pos]
-	for _, w := range words {
-		if containsFold(before, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return containsFold(before, w) })
 }
 
 func upper(c byte) bool { return 'A' <= c && c <= 'Z' }
