@@ -41,11 +41,8 @@ func (s *Store) Erase(shas []string) error {
 // in runs fn with the directory of an object, when there is one.
 func (s *Store) in(sha string, fn func(fsx.Dir, string) error) (found bool, err error) {
 	d, done, err := s.sub(sha, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer done()
 	return true, fn(d, sha)
@@ -63,11 +60,7 @@ func mark(d fsx.Dir, sha string) error {
 }
 
 func remove(d fsx.Dir, sha string) error {
-	err := d.Remove(sha)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return fsx.Unless(d.Remove(sha), fs.ErrNotExist)
 }
 
 // Erased reports whether the object is not there because it was erased.

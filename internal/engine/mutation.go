@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"io/fs"
 	"slices"
@@ -164,11 +163,8 @@ func (m *Mutation) look(ctx context.Context, s *Engine) error {
 	if m.NoFollow && err != nil {
 		f, err = fsx.OpenEntry(m.Target.Parent, m.Target.Name)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return fsx.Unless(err, fs.ErrNotExist)
 	}
 	m.Prev.Exists, m.Prev.File = true, f
 	for range lookTries {

@@ -348,6 +348,14 @@ func Nothing(err error) bool {
 	return slices.ContainsFunc(nothing, func(none error) bool { return errors.Is(err, none) })
 }
 
+// Unless returns err, or nil if it is the expected error.
+func Unless(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
 // bare wraps the error number of err without the path it may name.
 func bare(op, name string, err error) error {
 	if err == nil {

@@ -31,11 +31,8 @@ func openLink(d Dir, name string) (File, error) {
 		return nil, err
 	}
 	target, err := d.Readlink(name)
-	if errors.Is(err, syscall.EINVAL) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, Unless(err, syscall.EINVAL)
 	}
 	if now, err := d.Lstat(name); err != nil || now.Ino != st.Ino || now.Ctime != st.Ctime {
 		return nil, err

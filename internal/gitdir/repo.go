@@ -338,11 +338,8 @@ func (s Shape) Repository() bool {
 // Has reports whether the entry of that name in dir counts.
 func Has(dir fsx.Dir, part string) (bool, error) {
 	st, err := dir.Lstat(part)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, fsx.Unless(err, fs.ErrNotExist)
 	}
 	switch part {
 	case Head:

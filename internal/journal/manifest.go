@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // Manifests keeps the mutations of records that are too long for one line. The
@@ -127,7 +129,7 @@ func (l *Log) fill(rec *Record) error {
 	if c.sha != rec.Manifest {
 		data, err := l.o.Manifests.Load(rec.Manifest)
 		if err != nil {
-			return unlessLost(err)
+			return fsx.Unless(err, ErrNotFound)
 		}
 		muts, err := decodeManifest(data)
 		if err != nil {
@@ -137,14 +139,6 @@ func (l *Log) fill(rec *Record) error {
 	}
 	rec.Muts = slices.Clip(c.muts)
 	return nil
-}
-
-// unlessLost is the error of Load, unless the manifest is lost.
-func unlessLost(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // exportedMut is a mutation of a record with a manifest, as an export has it: one
@@ -164,7 +158,7 @@ func (l *Log) exportManifest(w io.Writer, rec *Record) error {
 	}
 	data, err := l.o.Manifests.Load(rec.Manifest)
 	if err != nil {
-		return unlessLost(err)
+		return fsx.Unless(err, ErrNotFound)
 	}
 	for line := range bytes.Lines(data) {
 		if err := writeLine(w, exportedMut{rec.Seq, bytes.TrimSpace(line)}); err != nil {

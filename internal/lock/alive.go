@@ -70,11 +70,8 @@ func Register(dir fsx.Dir, writer string) (calls *Calls, release func() error, e
 // do not mistake each other for the writer.
 func Alive(dir fsx.Dir, writer string) (bool, error) {
 	f, err := dir.Open(alivePrefix+writer, fsx.Read, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer f.Close()
 	ok, err := f.TryLock(0, 1, false)
@@ -85,11 +82,8 @@ func Alive(dir fsx.Dir, writer string) (bool, error) {
 // host, or in a sandbox with a kernel of its own. A writer of an older version does not say.
 func Elsewhere(dir fsx.Dir, writer string) (bool, error) {
 	f, err := dir.Open(alivePrefix+writer, fsx.Read, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer f.Close()
 	boot := make([]byte, bootSize)
@@ -106,11 +100,7 @@ func Elsewhere(dir fsx.Dir, writer string) (bool, error) {
 
 // Forget removes the liveness file of a dead writer.
 func Forget(dir fsx.Dir, writer string) error {
-	err := dir.Remove(alivePrefix + writer)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return fsx.Unless(dir.Remove(alivePrefix+writer), fs.ErrNotExist)
 }
 
 // Writers lists the writers that have a liveness file.

@@ -257,12 +257,12 @@ func (f *fold) wait(kind, name, text string, ts rw.Timestamp, command string) {
 func (f *fold) running() error {
 	state, err := fsx.OpenRoot(f.r.State)
 	if err != nil {
-		return unlessAbsent(err)
+		return fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer state.Close()
 	locks, err := state.OpenDir("locks")
 	if err != nil {
-		return unlessAbsent(err)
+		return fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer locks.Close()
 	reported, err := lock.Reported(locks)
@@ -278,14 +278,6 @@ func (f *fold) running() error {
 	}
 	slices.SortStableFunc(f.out.Running, func(a, b report.Call) int { return cmp.Compare(a.Since, b.Since) })
 	return nil
-}
-
-// unlessAbsent is err, unless it says that there is no store yet.
-func unlessAbsent(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // Cleaner removes secrets from texts that are shown: those that the policy of the store

@@ -266,11 +266,8 @@ func idle(parent fsx.Dir, name string) error {
 	}
 	defer d.Close()
 	locks, err := d.OpenDir("locks")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer locks.Close()
 	writers, err := lock.Writers(locks)
@@ -339,11 +336,8 @@ func keepOwner(dst interface{ Chown(uid, gid int) error }, st fsx.Stat) error {
 
 func copyFile(from, to fsx.Dir, name string, st fsx.Stat) error {
 	src, err := from.Open(name, fsx.Read, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer src.Close()
 	dst, err := to.Open(name, fsx.Write|fsx.Create|fsx.Excl, st.Mode&0o700)
@@ -410,11 +404,8 @@ func removeSlots(up fsx.Dir, name string, left bool) error {
 		}
 	}
 	root, err := openRoot(list.Root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer root.Close()
 	return slotdir.Remove(root, list)

@@ -141,11 +141,8 @@ func Add(r Record) error {
 // List returns the records, by workspace and time. There may be none.
 func List() ([]Record, error) {
 	d, err := open("")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer d.Close()
 	names, err := d.Names()
@@ -172,11 +169,8 @@ func Remove(root string) (int, error) {
 		return 0, err
 	}
 	d, err := open("")
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return 0, fsx.Unless(err, fs.ErrNotExist)
 	}
 	defer d.Close()
 	n := 0

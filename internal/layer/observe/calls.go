@@ -246,11 +246,8 @@ func (l *Layer) First(call, event string) (bool, error) {
 		}
 	}
 	f, err := dir.Open(mine, fsx.Write|fsx.Create|fsx.Excl, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, fsx.Unless(err, fs.ErrExist)
 	}
 	return true, f.Close()
 }
