@@ -431,8 +431,7 @@ func TestReplayedRowsWithoutAReply(t *testing.T) {
 
 // TestReplayedUndoAndRestoreReplyAsTheFirst: which commits were undone, the
 // maximum that one call undoes, and which version was restored.
-func TestReplayedUndoAndRestoreReplyAsTheFirst(t *testing.T) {
-	t.Parallel()
+func TestReplayedUndoAndRestoreReplyAsTheFirst(t *testing.T) { // beside no test that starts a program: it would have the versions open
 	s, dir := quick(t, nil)
 	for i := range 51 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%5), fmt.Sprint(i), rw.ModeOverwrite)
