@@ -223,6 +223,7 @@ func TestLineEndingsAndBOM(t *testing.T) {
 		{bom + "a\n", "b\n", "", "preserve", bom + "b\n", ""},
 		{bom + "a\n", bom + "b\n", "", "preserve", bom + "b\n", ""},
 		{"latin \xe9 no end", "b\x00", "", "", "b\x00", call.WarnNULBytes},
+		{"a\x00", "b\x00", "", "", "b\x00", ""},
 	} {
 		path := fmt.Sprintf("f%d.txt", i)
 		os.WriteFile(filepath.Join(dir, path), []byte(row.old), 0o644)

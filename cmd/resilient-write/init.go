@@ -216,7 +216,7 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 		}
 		err := s.planFile(c, f)
 		if err == nil {
-			err = s.planHooks(c, f)
+			notes, err = s.planHooks(c, f, notes)
 		}
 		if err != nil {
 			for _, f := range s.files { // a client is configured completely or not at all
@@ -306,18 +306,19 @@ func (s *setup) planFile(c clients.Client, f clients.File) error {
 	})
 }
 
-// planHooks makes the changes of the files with the hooks of a client.
-func (s *setup) planHooks(c clients.Client, f clients.File) error {
+// planHooks makes the changes of the files with the hooks of a client, and adds to the notes
+// which files stay.
+func (s *setup) planHooks(c clients.Client, f clients.File, notes []string) ([]string, error) {
 	if c.Hooks == "" || !s.hooks && !s.remove {
-		return nil
+		return notes, nil
 	}
 	command, err := ownCommand(false)
 	if err != nil {
-		return err
+		return notes, err
 	}
 	files, err := hostevent.Config(c.Hooks, command)
 	if err != nil {
-		return err
+		return notes, err
 	}
 	for _, h := range files {
 		path := s.place.Path(h.Project)
@@ -328,9 +329,10 @@ func (s *setup) planHooks(c clients.Client, f clients.File) error {
 			own := h.Merge || h.Ours(text)
 			switch {
 			case !own && text != "" && s.remove:
+				notes = append(notes, shownPath(s.place, path)+" is another hook, or was changed, and stays")
 				return text, nil
 			case !own && text != "":
-				return "", errors.New("another hook is there")
+				return "", errors.New("another hook is there, or one that was changed; move it away, and run init again")
 			case s.remove && h.Merge:
 				return clients.UnsetHooks(text)
 			case s.remove:
@@ -341,13 +343,13 @@ func (s *setup) planHooks(c clients.Client, f clients.File) error {
 			return h.Text, nil
 		})
 		if err != nil {
-			return err
+			return notes, err
 		}
 		if file, err := s.file(path); err == nil {
 			file.exec = h.Exec
 		}
 	}
-	return nil
+	return notes, nil
 }
 
 // wanted reports whether another client that is configured reads the same
@@ -679,8 +681,10 @@ func (a *app) showInit(p *printer, r initReply) {
 			color = red
 		}
 		p.line("%s %s", p.paint(color, c.Status), c.Client)
-		for line := range strings.SplitSeq(strings.Join(c.Notes, "\n"), "\n") {
-			p.line("  %s", printable(line))
+		for _, note := range c.Notes {
+			for line := range strings.SplitSeq(note, "\n") {
+				p.line("  %s", printable(line))
+			}
 		}
 	}
 	p.line("%s", p.paint(faint, "resilient-write doctor starts each entry and tries it"))

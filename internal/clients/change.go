@@ -270,14 +270,15 @@ func UnsetLines(text string) (string, error) {
 
 // ours is where our lines are; from is -1 when they are not there.
 func ours(text string) (from, to int, err error) {
-	from, to = strings.Index(text, begin), strings.Index(text, end)
+	ended := text + "\n" // an editor may have removed the last line end
+	from, to = strings.Index(text, begin), strings.Index(ended, end)
 	switch {
 	case from < 0 && to < 0:
 		return -1, -1, nil
-	case from < 0 || to < from || strings.Count(text, begin) > 1 || strings.Count(text, end) > 1:
+	case from < 0 || to < from || strings.Count(text, begin) > 1 || strings.Count(ended, end) > 1:
 		return -1, -1, fmt.Errorf("the lines that mark our part do not match: %w", ErrByHand)
 	}
-	return from, to + len(end), nil
+	return from, min(to+len(end), len(text)), nil
 }
 
 // Instructions are the lines that make an agent use the tools. They name

@@ -174,6 +174,8 @@ func TestLines(t *testing.T) {
 		testbed.Expect(t, err == nil && !strings.Contains(newer, "one") && strings.HasSuffix(newer, before), "%q %v", newer, err)
 		gone, err := UnsetLines(after)
 		testbed.Expect(t, err == nil && gone == before, "%q became %q, %v", before, gone, err)
+		gone, err = UnsetLines(strings.TrimRight(after, "\r\n"))
+		testbed.Expect(t, err == nil && gone == before, "without the last line end, %q became %q, %v", before, gone, err)
 	}
 	for _, text := range []string{begin, end, end + begin, begin + begin + end} {
 		out, err := SetLines(text, "x\n")

@@ -297,7 +297,7 @@ func (m *Mutation) composeFinal(ctx context.Context, c *Commit) error {
 	} else if m.Prev.Link() { // a file takes its place
 		m.Mode = 0o666
 	}
-	if t.nul {
+	if t.nul && !m.Prev.Traits.nul { // text in UTF-16 has some
 		m.Warn(call.WarnNULBytes)
 	}
 	if m.Applied == OpAppend {
