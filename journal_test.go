@@ -430,8 +430,9 @@ func TestReplayedRowsWithoutAReply(t *testing.T) {
 }
 
 // TestReplayedUndoAndRestoreReplyAsTheFirst: which commits were undone, the
-// maximum that one call undoes, and which version was restored.
-func TestReplayedUndoAndRestoreReplyAsTheFirst(t *testing.T) { // beside no test that starts a program: it would have the versions open
+// maximum that one call undoes, and which version was restored. It runs beside no other
+// test: a child that one starts has the versions open, and check finds them in staging.
+func TestReplayedUndoAndRestoreReplyAsTheFirst(t *testing.T) {
 	s, dir := quick(t, nil)
 	for i := range 51 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%5), fmt.Sprint(i), rw.ModeOverwrite)

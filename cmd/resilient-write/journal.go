@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -66,13 +65,15 @@ func showRows(p *printer, r reply) {
 	}
 }
 
+const scratchDir = ".resilient_write/scratch/"
+
 var rowHeads = []string{"row", "time", "op", "path", "bytes", "caller", "sha256"}
 
-// objectName matches the name of an object of the store, which is a hash.
-var objectName = regexp.MustCompile(`^(\.resilient_write/scratch/[0-9a-f]{12})[0-9a-f]{52}`)
-
 func rowOf(e reply) []string {
-	path := objectName.ReplaceAllString(e.text("path"), "$1…")
+	path := e.text("path")
+	if object, ok := strings.CutPrefix(path, scratchDir); ok && len(object) > 64 { // a hash, and an extension
+		path = scratchDir + short(object) + "…" + object[64:]
+	}
 	if kind := e.text("kind"); kind != "" && kind != "commit" {
 		path += " (" + strings.TrimSuffix(kind+": "+e.text("reason"), ": ") + ")"
 	}
