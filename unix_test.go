@@ -95,20 +95,48 @@ func TestMetadataSurvives(t *testing.T) {
 		unix.Stat(filepath.Join(dir, fmt.Sprintf("new-%o", mask)), &st)
 		expect(t, st.Mode&0o777 == 0o777&^uint32(mask), "umask %o: directory %o", mask, st.Mode&0o777)
 	}
-	os.Mkdir(filepath.Join(dir, "group"), 0o755)
-	os.Chown(filepath.Join(dir, "group"), 0, 777)
-	unix.Chmod(filepath.Join(dir, "group"), 0o2775)
-	noErr(t, unix.Setxattr(filepath.Join(dir, "group"), "system.posix_acl_default", acl, 0))
-	write(t, s, "group/ours", "x", rw.ModeCreate)
-	os.WriteFile(filepath.Join(dir, "group", "theirs"), []byte("x"), 0o666)
-	var ours, theirs unix.Stat_t
-	unix.Stat(filepath.Join(dir, "group", "ours"), &ours)
-	unix.Stat(filepath.Join(dir, "group", "theirs"), &theirs)
-	expect(t, ours.Mode == theirs.Mode && ours.Gid == theirs.Gid, "ours %o %d, theirs %o %d", ours.Mode, ours.Gid, theirs.Mode, theirs.Gid)
-	if a, b := xattr(filepath.Join(dir, "group", "ours"), "system.posix_acl_access"), xattr(filepath.Join(dir, "group", "theirs"), "system.posix_acl_access"); a != b {
-		t.Errorf("ACL ours %x, theirs %x", a, b)
+	shared := func(path string) {
+		os.Chown(path, 0, 777)
+		unix.Chmod(path, 0o2775)
+		noErr(t, unix.Setxattr(path, "system.posix_acl_default", acl, 0))
 	}
-	check(t, s, true)
+	same := func(s *rw.Store, in, name string) {
+		t.Helper()
+		write(t, s, name+"/ours", "x", rw.ModeCreate)
+		os.WriteFile(filepath.Join(in, name, "theirs"), []byte("x"), 0o666)
+		os.WriteFile(filepath.Join(in, name, "replaced"), []byte("x"), 0o666)
+		write(t, s, name+"/replaced", "y", rw.ModeOverwrite)
+		var ours, theirs unix.Stat_t
+		unix.Stat(filepath.Join(in, name, "theirs"), &theirs)
+		for _, file := range []string{"ours", "replaced"} {
+			unix.Stat(filepath.Join(in, name, file), &ours)
+			expect(t, ours.Mode == theirs.Mode && ours.Gid == theirs.Gid, "%s/%s: %o %d, theirs %o %d", name, file, ours.Mode, ours.Gid, theirs.Mode, theirs.Gid)
+			if a, b := xattr(filepath.Join(in, name, file), "system.posix_acl_access"), xattr(filepath.Join(in, name, "theirs"), "system.posix_acl_access"); a != b {
+				t.Errorf("%s/%s: ACL %x, theirs %x", name, file, a, b)
+			}
+		}
+		check(t, s, true)
+	}
+	os.Mkdir(filepath.Join(dir, "group"), 0o755)
+	shared(filepath.Join(dir, "group"))
+	same(s, dir, "group")
+	// What the directories of slots inherit is not that of the files.
+	for _, state := range []string{"", mountElsewhere(t)} {
+		dir := workspace(t)
+		os.Mkdir(filepath.Join(dir, "plain"), 0o755)
+		shared(dir)
+		os.Mkdir(filepath.Join(dir, "group"), 0o755)
+		s := open(t, dir, &rw.Options{StateDir: state})
+		same(s, dir, "plain")
+		same(s, dir, "group")
+	}
+}
+
+// mountElsewhere returns a place for the state directory on another file system.
+func mountElsewhere(t *testing.T) string {
+	at := t.TempDir()
+	mount(t, "tmpfs", at, "tmpfs", 0, "mode=700")
+	return filepath.Join(at, "state")
 }
 
 func xattr(path, name string) string {

@@ -124,6 +124,7 @@ func (x *slotDirs) closeDirs() {
 
 // makeSlots makes the sets of slots of a directory.
 func (s *Engine) makeSlots(d *slotDir) {
+	fsx.Plain(d.dir) // a file gets its group and ACL from the directory of its name
 	set := func(room bool) *publish.Slots {
 		return &publish.Slots{Dir: d.dir, Writer: s.Writer, Room: room, Made: &s.slotDirs.made, Set: s.TestHooks.Slots, InTurn: s.TestHooks.InTurn,
 			Sync: func(d fsx.Dir) error { return s.syncDirs(d) }}

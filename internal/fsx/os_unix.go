@@ -101,6 +101,19 @@ func Inherit(in Dir) (other bool, err error) {
 	return d.owner != nil, nil
 }
 
+// Plain makes a directory give no group and no ACL to what is created in it, as far as
+// the file system lets it.
+func Plain(in Dir) {
+	d, ok := in.(*dir)
+	if !ok {
+		return
+	}
+	if st, err := d.Stat(); err == nil && st.Mode&unix.S_ISGID != 0 {
+		d.Chmod(st.Mode &^ unix.S_ISGID)
+	}
+	unix.Fremovexattr(d.fd(), "system.posix_acl_default")
+}
+
 // give gives the owner of the directory what was just created in it. What cannot be
 // given, because the file system keeps no owners, remains that of root.
 func (d *dir) give(fd int) {

@@ -31,6 +31,9 @@ func OpenRoot(path string) (Dir, error) {
 // Inherit does nothing: what is created inherits from its directory.
 func Inherit(Dir) (other bool, err error) { return false, nil }
 
+// Plain does nothing, for the same reason.
+func Plain(Dir) {}
+
 // notInNames are the characters that no name has.
 const notInNames = "/\\:\x00"
 
