@@ -23,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
@@ -949,6 +950,27 @@ func TestHandoffDriftIsReported(t *testing.T) {
 	out := handOff(t, s, good)
 	expect(t, len(out.DriftWarnings) == 0, "%+v", out.DriftWarnings)
 	length(t, takeOver(t, s, handoff.ReadRequest{Strict: true}).DriftWarnings, 0)
+}
+
+// TestHandoffReadsAFileOnce: a file that a handoff lists many times is read once, when
+// the handoff is read and when it is written.
+func TestHandoffReadsAFileOnce(t *testing.T) {
+	fs := simfs.New()
+	fs.WriteFile("a.txt", []byte("now"), 0o644)
+	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
+	defer s.Close(background)
+	r := handoff.WriteRequest{Envelope: anEnvelope("t", func(e *handoff.Envelope) {
+		e.LastGoodState = slices.Repeat([]handoff.File{{Path: "a.txt", SHA256: hash("then")}, {Path: "./a.txt", SHA256: hash("now")}}, 100)
+	})}
+	opened := func(drift []handoff.Drift) {
+		t.Helper()
+		length(t, drift, 100)
+		mustEqual(t, testbed.Count(fs.Trace(), func(op simfs.Op) bool { return op.Kind == "open" && op.Path == "a.txt" }), 1)
+		fs.ResetTrace()
+	}
+	fs.ResetTrace()
+	opened(handOff(t, s, r).DriftWarnings)
+	opened(takeOver(t, s, handoff.ReadRequest{}).DriftWarnings)
 }
 
 func TestHandoffTakesStateFromTheJournal(t *testing.T) {

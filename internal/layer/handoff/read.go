@@ -210,10 +210,11 @@ func (a *Acknowledgment) plan(context.Context) error {
 	return nil
 }
 
-// drift compares files with the current content. sure holds the hashes of files
-// that were hashed a moment ago.
+// drift compares files with the current content, and reads each once. sure holds the
+// hashes of files that were hashed a moment ago.
 func (l *Layer) drift(ctx context.Context, files []handoff.File, sure map[string]string) ([]handoff.Drift, error) {
 	var list []handoff.Drift
+	read := map[string]string{}
 	for i, f := range files {
 		if err := ctx.Err(); err != nil {
 			return list, err
@@ -223,10 +224,12 @@ func (l *Layer) drift(ctx context.Context, files []handoff.File, sure map[string
 			continue
 		}
 		d := handoff.Drift{Path: f.Path, Index: i, ExpectedSHA256: want}
-		have := ""
 		rel, _, err := relpath.Clean(f.Path, l.Tree.Rules) // any user may have written it
-		if err == nil {
-			have, err = l.HashPath(rel)
+		have, known := read[rel]
+		if err == nil && !known {
+			if have, err = l.HashPath(rel); err == nil {
+				read[rel] = have
+			}
 		}
 		switch {
 		case err != nil && l.ErrorOf(err).Code.Class().Exit == fault.CodeStorage:
