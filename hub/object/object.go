@@ -174,18 +174,24 @@ func probe(ctx context.Context, s Store) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot write to the object store: %w", err)
 	}
-	if _, err = s.PutIfAbsent(ctx, key, two); !errors.Is(err, ErrExists) {
-		return ignores("it replaces an object although If-None-Match forbids it", err)
+	err = mustFail(ctx, ErrExists, "it replaces an object although If-None-Match forbids it", func(ctx context.Context) (string, error) {
+		return s.PutIfAbsent(ctx, key, two)
+	})
+	if err != nil {
+		return err
 	}
-	if _, err = s.CompareAndSwap(ctx, key, "", two); !errors.Is(err, ErrChanged) {
-		return ignores("it replaces an object although If-None-Match forbids it", err)
+	swap := func(etag string, data []byte) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) { return s.CompareAndSwap(ctx, key, etag, data) }
+	}
+	if err = mustFail(ctx, ErrChanged, "it replaces an object although If-None-Match forbids it", swap("", two)); err != nil {
+		return err
 	}
 	second, err := s.CompareAndSwap(ctx, key, first, two)
 	if err != nil {
 		return ignores("it does not replace an object whose etag If-Match names", err)
 	}
-	if _, err = s.CompareAndSwap(ctx, key, first, three); !errors.Is(err, ErrChanged) {
-		return ignores("it replaces an object although If-Match names another one", err)
+	if err = mustFail(ctx, ErrChanged, "it replaces an object although If-Match names another one", swap(first, three)); err != nil {
+		return err
 	}
 	data, etag, err := s.Get(ctx, key)
 	if err != nil || etag != second || !bytes.Equal(data, two) {
@@ -198,10 +204,22 @@ func probe(ctx context.Context, s Store) (err error) {
 	if err = s.Delete(ctx, key); err != nil {
 		return fmt.Errorf("cannot delete the object of the probe: %w", err)
 	}
-	if _, err = s.CompareAndSwap(ctx, key, second, three); !errors.Is(err, ErrChanged) {
-		return ignores("it makes an object although If-Match names an earlier one", err)
+	return mustFail(ctx, ErrChanged, "it makes an object although If-Match names an earlier one", swap(second, three))
+}
+
+// mustFail makes a write that must be refused with the error want, again if its outcome is unknown.
+func mustFail(ctx context.Context, want error, what string, write func(context.Context) (string, error)) error {
+	ctx, done := WithAllowance(ctx, 0)
+	defer done()
+	for {
+		_, err := write(ctx)
+		switch {
+		case errors.Is(err, want):
+			return nil
+		case !errors.Is(err, ErrUncertain) || !Again(ctx):
+			return ignores(what, err)
+		}
 	}
-	return nil
 }
 
 // ignores returns ErrUnfit, unless the probe failed for another reason: no answer, or no

@@ -167,6 +167,25 @@ func TestOneFault(t *testing.T) {
 	}
 }
 
+// TestOneFaultInTheProbe: a fault of one request does not keep a store from being opened.
+func TestOneFaultInTheProbe(t *testing.T) {
+	for fault := range s3test.Twice {
+		for n := range int64(12) {
+			p := &s3test.Proxy{Next: &s3test.Server{}}
+			var at atomic.Int64
+			p.Choose = func(*http.Request) s3test.Fault {
+				if at.Add(1) == n+1 {
+					return fault
+				}
+				return s3test.Pass
+			}
+			if err := probe(ctx, serve(t, p)); err != nil {
+				t.Errorf("fault %d of request %d: %v", fault, n, err)
+			}
+		}
+	}
+}
+
 func mustTag(t *testing.T, s Store, key string) string {
 	t.Helper()
 	_, tag, err := s.Get(ctx, key)
