@@ -77,6 +77,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{fmt.Errorf("%w: a", object.ErrUncertain), Unreachable, "try again"},
 		{&object.StatusError{Status: 503, Code: "SlowDown"}, Unreachable, "try again"},
 		{fmt.Errorf("write: %w", syscall.ENOSPC), Unreachable, "free space"},
+		{fmt.Errorf("write: %w", syscall.EDQUOT), Unreachable, "free space"},
 		{errLost, Unreachable, "another machine"},
 		{fmt.Errorf("%w: a", object.ErrAddress), Unusable, "s3://bucket/prefix"},
 		{fmt.Errorf("%w: a", object.ErrUnfit), Unusable, "conditional writes"},
@@ -84,6 +85,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{&object.StatusError{Status: 404, Code: "NoSuchBucket"}, Unusable, "create the bucket"},
 		{&object.StatusError{Status: 501, Code: "NotImplemented"}, Unusable, "conditional writes"},
 		{fmt.Errorf("open: %w", fs.ErrPermission), Unusable, "read and write"},
+		{fmt.Errorf("open: %w", syscall.EROFS), Unusable, "read and write"},
 		{fmt.Errorf("%w: a", object.ErrKey), Damaged, "verify"},
 		{fmt.Errorf("%w: a", object.ErrTooLarge), Damaged, "delete it"},
 	} {

@@ -205,13 +205,28 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 // slice of rows to about a sixth, and the object store is slower than that.
 var (
 	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
-	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxDecoded), zstd.WithDecoderConcurrency(1))
+	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxDecoded), zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
 )
+
+const unsized = 255 // bytes up to which the encoder does not state the size
 
 func pack(data []byte) []byte { return encoder.EncodeAll(data, nil) }
 
+// unpack returns what [pack] was given. An object takes no more memory than it says at its
+// beginning.
 func unpack(key string, data []byte) ([]byte, error) {
-	out, err := decoder.DecodeAll(data, nil)
+	var frame zstd.Header
+	err := frame.Decode(data)
+	if !frame.HasFCS {
+		frame.FrameContentSize = unsized
+	}
+	var out []byte
+	if err == nil && frame.FrameContentSize > maxDecoded {
+		err = zstd.ErrDecoderSizeExceeded
+	}
+	if err == nil {
+		out, err = decoder.DecodeAll(data, make([]byte, 0, frame.FrameContentSize))
+	}
 	if err != nil {
 		return nil, &Error{Code: Damaged, Key: key, Err: err, Hint: "the object was changed or cut off; run resilient-write hub verify"}
 	}
@@ -290,9 +305,9 @@ func failed(ctx context.Context, key string, err error) error {
 		e.Code, e.Hint = Damaged, "no object of a hub is that large; another program wrote it: delete it, and run resilient-write hub verify"
 	case errors.As(err, &answer) && answer.Hint() != "":
 		e.Code, e.Hint = Unusable, answer.Hint()
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
 		e.Code, e.Hint = Unusable, "let this user read and write the directory of the hub"
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		e.Hint = "free space on the disk of the hub, and try again; local work continues"
 	}
 	return e

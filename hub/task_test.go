@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hub/object"
@@ -335,10 +337,25 @@ func TestPacks(t *testing.T) {
 	}
 }
 
-// TestLargeObjects: a row or a manifest of very many files can be read again.
-func TestLargeObjects(t *testing.T) {
-	if data, err := unpack("", pack(make([]byte, journal.MaxManifest+1))); err != nil || len(data) != journal.MaxManifest+1 {
-		t.Errorf("%d bytes: %v", len(data), err)
+// TestSizesOfObjects: an object of any size can be read again, such as a row or a manifest of very
+// many files. Of one that does not state its size, or has more bytes, no more is decoded.
+func TestSizesOfObjects(t *testing.T) {
+	for _, size := range []int{1, unsized, unsized + 1, 1024, 1025, 65_791, 65_792, 8<<20 + 1, journal.MaxManifest + 1} {
+		object := pack(make([]byte, size))
+		if data, err := unpack("", object); err != nil || len(data) != size {
+			t.Errorf("%d bytes: %d, %v", size, len(data), err)
+		}
+		var stream bytes.Buffer
+		w, _ := zstd.NewWriter(&stream)
+		w.Write(make([]byte, size))
+		w.Flush() // from here on the size cannot be stated
+		w.Close()
+		if data, err := unpack("", stream.Bytes()); (size > unsized) != IsCode(err, Damaged) {
+			t.Errorf("without its size, %d bytes: %d, %v", size, len(data), err)
+		}
+		if data, err := unpack("", append(object, object...)); (2*size > unsized) != IsCode(err, Damaged) {
+			t.Errorf("twice, %d bytes: %d, %v", size, len(data), err)
+		}
 	}
 }
 
