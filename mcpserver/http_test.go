@@ -628,10 +628,15 @@ func TestHTTPKinds(t *testing.T) {
 		{"batch", s.request("POST", "/mcp", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "Mcp-Session-Id", id), 400},
 		{"string", s.request("POST", "/mcp", `"x"`, "Mcp-Session-Id", id), 400},
 		{"nothing", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1}`, "Mcp-Session-Id", id), 400},
+		{"id", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":true,"method":"ping"}`, "Mcp-Session-Id", id), 400},
+		{"null id", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, "Mcp-Session-Id", id), 400},
+		{"JSON-RPC 1.0", s.request("POST", "/mcp", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id), 400},
 		{"version", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id, "Mcp-Protocol-Version", "1999-01-01"), 400},
 	} {
 		s.refuses(row.name, row.r, row.status)
 	}
+	res, body := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"rw_describe"}}`, "Mcp-Session-Id", id))
+	expect(t, res.StatusCode == 202 && body == "" && res.Header.Get("Cache-Control") == "no-store", "a call without an id: %d %s %v", res.StatusCode, body, res.Header)
 	// The protocol library's own refusals are JSON as well.
 	for name, r := range map[string]*http.Request{
 		"header only":   s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Protocol-Version", "2026-07-28"),

@@ -116,9 +116,9 @@ func (l *live) greet(ctx context.Context) {
 	}
 	r := l.host.store.Recovery()
 	if facts := notable(r); len(facts) > 0 && l.once(ctx, mcp.LoggingLevelWarning, eventRecovery) {
-		hint := "opening the store found an unfinished or damaged state"
-		if tool := l.host.box.Mention("describe", "; %s lists the files"); tool != "" {
-			hint += tool
+		hint := "the store was opened with warnings"
+		if len(facts) > 1 || facts["warnings"] == nil {
+			hint = "opening the store found an unfinished or damaged state" + l.host.box.Mention("describe", "; %s lists the files")
 		}
 		l.say(ctx, mcp.LoggingLevelWarning, eventRecovery, hint, facts)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/place"
@@ -387,7 +388,7 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 	}
 }
 
-// TestNoMessagesAboutASoundStore: silence is the rule.
+// TestNoMessagesAboutASoundStore: silence is the rule, and a warning is no damage.
 func TestNoMessagesAboutASoundStore(t *testing.T) {
 	s, _ := storeIn(t, nil)
 	p := join(t, (*peer).stdio, mcpserver.New(s, full))
@@ -398,6 +399,19 @@ func TestNoMessagesAboutASoundStore(t *testing.T) {
 	p.tool("rw_nonsense", map[string]any{}, nil)
 	got := p.got("notifications/message")
 	expect(t, len(got) == 0, "%v", got)
+
+	if runtime.GOOS == "windows" { // has no modes
+		return
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	noErr(t, os.Mkdir(state, 0o700))
+	noErr(t, os.Chmod(state, 0o770))
+	s, _ = storeIn(t, &rw.Options{StateDir: state})
+	p = join(t, (*peer).stdio, mcpserver.New(s, full))
+	p.must("logging/setLevel", map[string]any{"level": "debug"})
+	p.wait("the warning", func() bool { return len(p.got("notifications/message")) == 1 })
+	said := fmt.Sprint(p.got("notifications/message")[0].Params["data"])
+	expect(t, strings.Contains(said, call.WarnStateNarrowed) && !strings.Contains(said, "damaged"), "%s", said)
 }
 
 // unhurried is a hook that holds every call up, in front of its writes and

@@ -395,7 +395,7 @@ func canonicalEdits(list []byte) (out []byte, used []string) {
 			switch {
 			case m.Name == "replace_all" && string(m.Value) == "true":
 				o.raw("count", []byte("-1"))
-			case m.Name == "replace_all" && string(m.Value) == "false":
+			case m.Name == "replace_all" && (string(m.Value) == "false" || string(m.Value) == "null"):
 			case isEditAlias(m.Name) && m.Name != "replace_all":
 				o.raw(editAliases[m.Name], m.Value)
 			default:

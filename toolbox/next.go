@@ -199,11 +199,12 @@ func (of *offer) takes(args map[string]any) bool {
 	return true
 }
 
-// corrected are the arguments that change where the corrected call is known.
+// corrected are the arguments that change where the corrected call is known. A
+// member of an argument, as ops[0].op, is none itself.
 func corrected(e *rw.Error) map[string]any {
 	name, _ := e.Context["argument"].(string)
 	switch meant, ok := e.Context["did_you_mean"]; {
-	case e.Detail == rw.ErrInvalidArgument && ok && name != "":
+	case e.Detail == rw.ErrInvalidArgument && ok && name != "" && !strings.Contains(name, "."):
 		return map[string]any{name: meant}
 	case e.Detail == rw.ErrDestructiveShrink:
 		return map[string]any{"allow_shrink": true}

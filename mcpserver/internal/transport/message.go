@@ -55,8 +55,8 @@ func decode(doc []byte) (m message, err error) {
 	return m, nil
 }
 
-// parse reads a line. An invalid message is answered with an error of the protocol
-// under the id of the line, if it has one: a client that waits for a reply to it should
+// parse reads a message. An invalid message is answered with an error of the protocol
+// under its id, if it has one: a client that waits for a reply to it should
 // not wait for ever.
 func parse(line []byte) (m message, wrong *mcp.JSONRPCError) {
 	m, err := decode(line)
@@ -64,7 +64,7 @@ func parse(line []byte) (m message, wrong *mcp.JSONRPCError) {
 	case errors.Is(err, errNoObject):
 		wrong = problem(nil, mcp.INVALID_REQUEST, err.Error())
 	case err != nil:
-		wrong = problem(idAtFront(line), mcp.PARSE_ERROR, "the line is not JSON, or nested too deeply")
+		wrong = problem(idAtFront(line), mcp.PARSE_ERROR, "the message is not JSON, or nested too deeply")
 	case m.isAnswer():
 	case m.ID != nil && goodID(m.ID) == nil:
 		wrong = problem(nil, mcp.INVALID_REQUEST, "id must be a string or a number")

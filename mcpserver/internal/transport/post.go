@@ -120,9 +120,9 @@ func (h *HTTP) parse(r *http.Request, m *posted) *refusal {
 	if slim, args, ok := h.server.split(m.raw); ok {
 		m.slim, m.args = slim, args
 	}
-	var err error
-	if m.message, err = decode(m.slim); err != nil {
-		return notJSON
+	var wrong *mcp.JSONRPCError
+	if m.message, wrong = parse(m.slim); wrong != nil {
+		return &refusal{status: http.StatusBadRequest, message: wrong.Error.Message, parse: wrong.Error.Code == mcp.PARSE_ERROR}
 	}
 	whole := !h.server.Raw && m.Method == string(mcp.MethodToolsCall)
 	if len(m.slim) > slimBytes && !whole {
@@ -132,11 +132,7 @@ func (h *HTTP) parse(r *http.Request, m *posted) *refusal {
 	return nil
 }
 
-var (
-	notJSON         = &refusal{status: http.StatusBadRequest, message: "the body must be one JSON object", parse: true}
-	notAMessage     = &refusal{status: http.StatusBadRequest, message: "the body is not a protocol message: it has neither method nor result nor error"}
-	tooManySessions = unavailable("too many sessions; end those that are not needed with DELETE, or try later")
-)
+var tooManySessions = unavailable("too many sessions; end those that are not needed with DELETE, or try later")
 
 // takesStream reports whether the client accepts a stream as a reply.
 func takesStream(r *http.Request) bool {
@@ -166,8 +162,6 @@ func (h *HTTP) post(w *guardWriter, r *http.Request) *refusal {
 		}()
 	}
 	switch {
-	case m.Method == "" && m.Result == nil && m.Error == nil:
-		return notAMessage
 	case m.Method == "" && ex.session != nil: // an answer to a question of ours
 		ex.session.answered(&m.message)
 		w.WriteHeader(http.StatusAccepted)
@@ -225,7 +219,7 @@ func (h *HTTP) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) *r
 	}
 	var out http.ResponseWriter = w
 	finish := func() bool { return w.begun }
-	if m.Method == string(mcp.MethodToolsCall) {
+	if m.Method == string(mcp.MethodToolsCall) && m.wantsReply() {
 		c := newCallWriter(w, takesStream(r))
 		ex.relay = c.relay
 		out, finish = c, c.finish
