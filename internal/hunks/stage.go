@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,7 +81,13 @@ func Stage(ctx context.Context, dir string, files []*Net) (out Staged, err error
 		return out, err
 	}
 	defer os.Remove(s.copy)
-	for _, n := range files {
+	order := func(n *Net) int {
+		if n.In.Exists {
+			return 1
+		}
+		return 0 // first: a file may take the place of those that go
+	}
+	for _, n := range slices.SortedStableFunc(slices.Values(files), func(a, b *Net) int { return order(a) - order(b) }) {
 		var why Reason
 		switch changed, err := s.add(n); {
 		case ctx.Err() != nil:
@@ -95,6 +102,8 @@ func Stage(ctx context.Context, dir string, files []*Net) (out Staged, err error
 			out.Already = append(out.Already, n.Path)
 		}
 	}
+	slices.Sort(out.Staged)
+	slices.Sort(out.Already)
 	if len(out.Staged) == 0 {
 		return out, nil
 	}
@@ -253,12 +262,23 @@ func (s *stager) entry(path string) (entry, error) {
 	facts, name, _ := strings.Cut(first, "\t")
 	fields := strings.Fields(facts)
 	switch {
-	case first == "" || flags&intentToAdd != 0:
+	case first == "" || name == path && flags&intentToAdd != 0 || name != path && s.emptied(path):
 		return entry{}, nil
 	case len(fields) != 4 || fields[0] != "H" || fields[3] != "0" || name != path || !strings.HasPrefix(fields[1], "100"):
 		return entry{}, ErrUnmerged
 	}
 	return entry{fields[1], fields[2]}, nil
+}
+
+// emptied reports whether all entries of a directory go.
+func (s *stager) emptied(dir string) bool {
+	out, err := s.git(nil, "--literal-pathspecs", "ls-files", "-z", "--", dir)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if !s.removed[s.below+name] {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // converted refuses a file whose bytes git converts when it adds them to the index: a

@@ -66,11 +66,13 @@ func TestStageKeepsTheOthers(t *testing.T) {
 		look    string
 		want    string
 	}{
-		"file":             {"printf u >d; git add d; rm d", []*Net{mine("d/e/n", "-", "n"), mine("d/n", "-", "n")}, "[{d/e/n overlap} {d/n overlap}]", "git ls-files", "d\n"},
-		"submodule":        {"git update-index --add --cacheinfo 160000,1111111111111111111111111111111111111111,m", []*Net{mine("m/n", "-", "n")}, "[{m/n overlap}]", "git ls-files", "m\n"},
-		"file of the same": {"printf u >d; git add d; rm d", []*Net{mine("d", "u", "-"), mine("d/n", "-", "n")}, "[]", "git ls-files", "d/n\n"},
-		"skip worktree":    {"printf u >f; git add f; git update-index --skip-worktree f", []*Net{mine("f", "u", "n")}, "[{f unmerged}]", "git ls-files -v", "S f\n"},
-		"assume unchanged": {"printf u >f; git add f; git update-index --assume-unchanged f", []*Net{mine("f", "u", "n")}, "[{f unmerged}]", "git ls-files -v", "h f\n"},
+		"file":                  {"printf u >d; git add d; rm d", []*Net{mine("d/e/n", "-", "n"), mine("d/n", "-", "n")}, "[{d/e/n overlap} {d/n overlap}]", "git ls-files", "d\n"},
+		"submodule":             {"git update-index --add --cacheinfo 160000,1111111111111111111111111111111111111111,m", []*Net{mine("m/n", "-", "n")}, "[{m/n overlap}]", "git ls-files", "m\n"},
+		"file of the same":      {"printf u >d; git add d; rm d", []*Net{mine("d", "u", "-"), mine("d/n", "-", "n")}, "[]", "git ls-files", "d/n\n"},
+		"directory of the same": {"mkdir d; printf u >d/n; git add d; rm -r d", []*Net{mine("d", "-", "n"), mine("d/n", "u", "-")}, "[]", "git ls-files", "d\n"},
+		"directory of others":   {"mkdir d; printf u >d/n; touch d/o; git add d; rm -r d", []*Net{mine("d", "-", "n"), mine("d/n", "u", "-")}, "[{d unmerged}]", "git ls-files", "d/o\n"},
+		"skip worktree":         {"printf u >f; git add f; git update-index --skip-worktree f", []*Net{mine("f", "u", "n")}, "[{f unmerged}]", "git ls-files -v", "S f\n"},
+		"assume unchanged":      {"printf u >f; git add f; git update-index --assume-unchanged f", []*Net{mine("f", "u", "n")}, "[{f unmerged}]", "git ls-files -v", "h f\n"},
 		"changed since": {"git config core.trustctime false; printf a >r; touch -t 202001010000 r; git add r; printf b >r; touch -t 202001010000 r .git/index",
 			[]*Net{mine("f", "-", "n")}, "[]", "git diff --name-only", "f\nr\n"},
 		"intent to add": {"touch e n; git add -N e n", []*Net{mine("e", "-", ""), mine("n", "-", "n")}, "[]", "git diff --cached --numstat", "0\t0\te\n1\t0\tn\n"},
