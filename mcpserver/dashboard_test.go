@@ -251,10 +251,10 @@ func TestDashboardUndo(t *testing.T) {
 	expect(t, err == nil && tail.Entries[0].Op == "undo" && tail.Entries[0].Caller == "operator", "%v %+v", err, tail)
 	noErr(t, os.WriteFile(filepath.Join(b.dir, "b.txt"), []byte("by an editor\n"), 0o600))
 	status, got, raw := b.ask("/undo", m{"row": row + 1})
-	expect(t, status == 409 && got["reason"] == "changed_outside" && !strings.Contains(raw, b.dir), "%d %s", status, raw)
+	expect(t, status == 409 && got["reason"] == "changed_outside" && strings.Contains(raw, "call `resilient-write restore` with force") && !strings.Contains(raw, b.dir), "%d %s", status, raw)
 	b.holds("b.txt", "by an editor\n")
 	status, got, _ = b.ask("/undo", m{"row": 999})
-	expect(t, status == 409 && got["reason"] == "nothing_to_undo", "%d %v", status, got)
+	expect(t, status == 409 && got["reason"] == "nothing_to_undo" && !strings.Contains(fmt.Sprint(got), "Store."), "%d %v", status, got)
 }
 
 // TestDashboardShowsNoSecret: in no part of the stream and of a diff is there a

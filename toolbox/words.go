@@ -42,6 +42,21 @@ func NameTools(text string) string {
 	})
 }
 
+// Subcommands is a text of the library for people: with subcommands of
+// resilient-write in the place of methods.
+func Subcommands(text string) string {
+	return toolName().ReplaceAllStringFunc(NameTools(text), func(name string) string {
+		tool := strings.TrimPrefix(name, "rw_")
+		if _, ok := toolOf(tool); !ok {
+			return name
+		}
+		return asCommand(tool)
+	})
+}
+
+// asCommand is what a text calls a tool for people.
+func asCommand(tool string) string { return "`resilient-write " + subcommand(tool) + "`" }
+
 // instead is what a text says in place of a tool that is not listed: another
 // tool, and how it is called. same says that a call with the same arguments
 // does the same. A tool without a line is one for the user's command.
@@ -160,7 +175,7 @@ func (set *toolset) phrase(tool string) string {
 		}
 		other, ok := instead[tool]
 		if !ok {
-			return "`resilient-write " + subcommand(tool) + "`"
+			return asCommand(tool)
 		}
 		if tool, with = other.tool, ""; other.with != "" {
 			with = " with " + other.with

@@ -22,6 +22,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/mcpserver/internal/transport"
 	"github.com/resilientwrite/resilientwrite/report"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // Dashboard is the data source and the settings of the view.
@@ -214,7 +215,7 @@ func (b *board) diff(ctx context.Context, body []byte) (int, any) {
 // failed is an error without anything but its reason and what to do.
 func failed(err error) (int, any) {
 	e := rw.AsError("undo", err)
-	return http.StatusConflict, answer{Reason: string(e.Detail), Hint: report.Plain(e.Hint)}
+	return http.StatusConflict, answer{Reason: string(e.Detail), Hint: report.Plain(toolbox.Subcommands(e.Hint))}
 }
 
 // undo undoes a commit in two steps: the first one is a dry run that issues a ticket;
