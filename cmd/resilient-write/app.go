@@ -116,7 +116,7 @@ func (a *app) end(err error) rw.Code {
 	case errors.As(err, &r):
 		code, _ := r.env.Context["code"].(float64)
 		a.done.code = rw.Code(code)
-		fmt.Fprintf(a.messages(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+advice(r.text("hint"), r.env.Context), "; "))
+		a.tell(r.Error(), advice(r.text("hint"), r.env.Context))
 	case errors.As(err, &u):
 		a.fail(rw.NewError(a.command, rw.ErrInvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
 	case errors.As(err, &no):
@@ -193,7 +193,13 @@ func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 		}
 	}
 	a.done.code = code
-	fmt.Fprintf(a.messages(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+advice(e.Hint, e.Context), "; "))
+	a.tell(what, advice(e.Hint, e.Context))
+}
+
+// tell prints an error and how to correct it, on one line: no name in it can look like another
+// line.
+func (a *app) tell(what, advice string) {
+	fmt.Fprintf(a.messages(), "resilient-write: %s\n", printable(strings.TrimSuffix(what+"; "+advice, "; ")))
 }
 
 // advice is a hint for people, with the draft that it is about.

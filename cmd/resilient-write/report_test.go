@@ -97,9 +97,9 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is broken") }
 
-// hostileText controls a terminal in every way that a text can: control
+// hostileText controls a terminal in every way that a text can: a line of its own, control
 // sequences of 7 and of 8 bits, bidirectional controls, invisible characters.
-const hostileText = "a\x1b]0;t\x07\x1b[2Jb\u009bc\u202ed\u2066e\u200bf\u2028g\u3164h\ufe0fi\U000e0041j"
+const hostileText = "x\nforged a\x1b]0;t\x07\x1b[2Jb\u009bc\u202ed\u2066e\u200bf\u2028g\u3164h\ufe0fi\U000e0041j"
 
 // shownSafely fails if the output contains what a terminal must not get.
 func shownSafely(t *testing.T, what, out string) {
@@ -160,6 +160,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 			r := s.with(hostileText).run(append(append(append([]string{}, path...), args...), "--color", "never")...)
 			shownSafely(t, name+fmt.Sprintf(" %q", args), r.out)
 			shownSafely(t, name+fmt.Sprintf(" %q on stderr", args), strings.ReplaceAll(r.errs, wipe, "")) // the bar is ours
+			expect(t, !strings.Contains(r.errs, "\nforged"), "%s %q forges a line: %q", name, args, r.errs)
 		}
 		try()
 		for _, value := range some {
@@ -182,6 +183,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 	for _, args := range [][]string{{hostileText}, {"serve", hostileText}, {"serve", "-" + hostileText}, {"serve", "-root", filepath.Join(s.dir, hostileText)}, {"help", hostileText}, {"serve", "-tier", hostileText}, {"serve", "-transport", hostileText}} {
 		r := s.run(args...)
 		shownSafely(t, fmt.Sprintf("%q", args), r.out+r.errs)
+		expect(t, !strings.Contains(r.errs, "\nforged"), "%q forges a line: %q", args, r.errs)
 	}
 }
 

@@ -252,7 +252,7 @@ func absolute(dir string) string {
 // report prints an error on one line and returns its code.
 func report(errs io.Writer, err error) rw.Code {
 	e := rw.AsError("serve", err)
-	fmt.Fprintln(errs, "resilient-write: "+strings.TrimSuffix(fmt.Sprintf("%v; %s", e, e.Hint), "; "))
+	fmt.Fprintln(errs, "resilient-write: "+printable(strings.TrimSuffix(fmt.Sprintf("%v; %s", e, e.Hint), "; ")))
 	return e.Code()
 }
 
