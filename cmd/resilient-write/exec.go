@@ -122,7 +122,7 @@ func (a *app) sayExec(out *command.Result) {
 	switch {
 	case out.TimedOut && out.Discarded:
 		a.note("the time is over; the changes were thrown away")
-	case out.Discarded && (out.Receipt == nil || !out.Receipt.DryRun):
+	case out.Discarded && out.ExitCode != 0 && out.Receipt == nil:
 		a.note("exit code %d; the changes were thrown away (--keep-failed commits them)", out.ExitCode)
 	case out.Discarded:
 		plain{a.out}.Write([]byte(out.Diff))
