@@ -766,6 +766,8 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 		{path: "observe/snapshots", code: "unknown_file", directory: true},
 		{path: "observe/events", code: "unknown_file", directory: true},
 		{path: "tx", code: "unknown_file", directory: true},
+		{path: "archive", code: "unknown_file", directory: true},
+		{path: "manifests", code: "unknown_file", directory: true},
 		{path: "tmp-unused", directory: true}, // foreign: not checked
 		{path: "chunks/up/part-001.txt", code: "unknown_file", lost: true},
 		{path: "scratch/" + sha + ".bin", code: "scratch_damaged"},
@@ -878,6 +880,42 @@ func TestMisplacedInObserve(t *testing.T) {
 	for _, name := range theirs {
 		fileIs(t, dir, filepath.Join(rw.StateDirName, "observe", name), "of another program")
 	}
+}
+
+// TestOpenNamesWhatIsMisplaced: the error of Open, and of Check, names the path in the
+// state directory of a directory that is in the place of a file.
+func TestOpenNamesWhatIsMisplaced(t *testing.T) {
+	for _, name := range []string{"meta.json", "slots.json", ".gitignore", "locks/paths", "locks/journal", "journal/00000000000000000001.jsonl"} {
+		s, dir := quick(t, nil)
+		write(t, s, "a.txt", "text", rw.ModeCreate)
+		noErr(t, s.Close(background))
+		os.Remove(statePath(dir, name))
+		noErr(t, os.Mkdir(statePath(dir, name), 0o700))
+		_, err := rw.Open(background, dir, nil)
+		e := rw.AsError("", err)
+		expect(t, e != nil && e.Detail == rw.ErrBadStateDir && e.Context["part"] == name && strings.Contains(e.Hint, name+" in the state directory"), "%s: %v", name, err)
+		if name == "slots.json" {
+			s := open(t, dir, &rw.Options{ReadOnly: true})
+			_, err := s.Check(background, admin.CheckRequest{})
+			e := rw.AsError("", err)
+			expect(t, e != nil && e.Detail == rw.ErrBadStateDir && e.Context["part"] == name, "check: %v", err)
+		}
+	}
+}
+
+// TestRemainsOfATransactionOnly: what another program puts into the directory of a staged
+// transaction stays when its remains are removed.
+func TestRemainsOfATransactionOnly(t *testing.T) {
+	s, dir := quick(t, nil)
+	id := must(s.TxBegin(background, rw.TxBeginRequest{}))(t).TxID
+	noErr(t, s.Close(background))
+	noErr(t, os.Remove(statePath(dir, "tx", id, "begin.json")))
+	for _, name := range []string{"op-00001.json", "notes.txt"} {
+		noErr(t, os.WriteFile(statePath(dir, "tx", id, name), []byte("x"), 0o600))
+	}
+	open(t, dir, nil)
+	left := must(os.ReadDir(statePath(dir, "tx", id)))(t)
+	expect(t, len(left) == 1 && left[0].Name() == "notes.txt", "left: %v", left)
 }
 
 // TestScratchPutReplacesAnIndexThatIsNoFile without a repair: the index is a cache, and

@@ -459,6 +459,8 @@ func TestErrnosHaveMeanings(t *testing.T) {
 	} {
 		e := s.DetailOf(&fs.PathError{Op: "write", Path: "x", Err: errno})
 		equal(t, fmt.Sprintf("%s %s %s %d", string(e.Kind), e.Reason, e.Action, e.Code()), want, errno)
+		word := map[syscall.Errno]string{unix.EPERM: "immutable", unix.EXDEV: "quotas"}[errno]
+		expect(t, strings.Contains(e.Hint, word), "%v: %s", errno, e.Hint)
 	}
 }
 

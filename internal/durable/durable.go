@@ -78,6 +78,9 @@ func place(from fsx.Dir, tmp string, dir fsx.Dir, name string, perm uint32, fill
 	}
 	if err == nil {
 		err = from.Rename(tmp, dir, name)
+		if at, ok := err.(*fs.PathError); ok {
+			at.Path = name // where a directory is, for example
+		}
 	}
 	if err != nil {
 		from.Remove(tmp)

@@ -50,6 +50,13 @@ var errnos = []struct {
 	{syscall.EBADF, fault.Internal},
 }
 
+// hints are those of error numbers that say more than their code.
+var hints = map[error]string{
+	syscall.EPERM: "the process lacks the permission; the file or its directory may be immutable or append-only (lsattr), or the file another user's in a sticky directory; ask the user",
+	// A move between two mounts is refused before.
+	syscall.EXDEV: "the file system lets no file be renamed into this directory, which may have a project for quotas or a key for encryption of its own; ask the user to give the whole workspace the same",
+}
+
 // causes gives the errors of the internal packages a meaning.
 var causes = []struct {
 	err    error
@@ -108,7 +115,11 @@ func classify(err error) *fault.Fault {
 	}
 	for _, row := range errnos {
 		if errors.Is(err, row.errno) && (row.detail != fault.InvalidPath || takesName(err)) {
-			return fault.New(row.detail).Because(err)
+			e := fault.New(row.detail).Because(err)
+			if hint := hints[row.errno]; hint != "" {
+				e.Hintf("%s", hint)
+			}
+			return e
 		}
 	}
 	if d := platformDetail(err); d != "" {
@@ -168,8 +179,8 @@ func (s *Engine) VerbFault(op string, err error) *fault.Fault {
 			e.Hintf("the process lacks a permission for %s of the store; ask the user to give the state directory to its user again (chown -R, chmod -R u+rwX), and to set a umask that leaves these rights", path.Base(at.Path))
 		}
 	}
-	if op == "open" && errors.As(err, &at) && slices.Contains([]fault.Code{fault.IsADirectory, fault.NotADirectory, fault.NotARegularFile}, e.Code) {
-		name := path.Base(at.Path)
+	if (op == "open" || op == "check") && errors.As(err, &at) && slices.Contains([]fault.Code{fault.IsADirectory, fault.NotADirectory, fault.NotARegularFile}, e.Code) {
+		name := s.partOf(path.Base(at.Path))
 		e = fault.New(fault.BadStateDir).Because(err).With("part", name).
 			Hintf("%s in the state directory is a link, or has another type than what belongs there; ask the user to move it to another place", name)
 		e.Op = op
@@ -177,6 +188,16 @@ func (s *Engine) VerbFault(op string, err error) *fault.Fault {
 	e.Effect = cmp.Or(e.Effect, fault.EffectNone)
 	s.Host.HideIn(e)
 	return e
+}
+
+// partOf is the path of an entry in the state directory that an error names.
+func (s *Engine) partOf(name string) string {
+	for _, part := range openedParts {
+		if _, err := s.LstatPart(part, name); err == nil {
+			return part + "/" + name
+		}
+	}
+	return name
 }
 
 // IsShortage reports whether an error says that the process, or the system, has too little

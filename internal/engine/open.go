@@ -232,8 +232,9 @@ func (s *Engine) Start(ctx context.Context) error {
 		if s.Disk.State != nil && !s.Opts.ReadOnly && s.LacksSpace(err) {
 			s.giveUp()
 		}
+		err = s.VerbFault("open", err)
 		s.shut()
-		return s.VerbFault("open", err)
+		return err
 	}
 	return nil
 }
@@ -511,7 +512,7 @@ func (s *Engine) CloseDirs() {
 // openArchive opens the directory of parked segments.
 func (s *Engine) openArchive(make bool) (fsx.Dir, error) {
 	if make && !s.Opts.ReadOnly {
-		return durable.Mkdir(s.Disk.State, archiveDir, 0o700)
+		return s.OpenPart(archiveDir)
 	}
 	return s.Disk.State.OpenDir(archiveDir)
 }

@@ -28,7 +28,7 @@ func (l *Log) archive(make bool) (fsx.Dir, error) {
 		return l.park, nil
 	}
 	d, err := l.o.Archive(make)
-	if isAbsent(err) {
+	if isAbsent(err) || fsx.NotDir(err) { // Check reports what is there instead
 		return nil, nil
 	}
 	l.park = d

@@ -113,6 +113,8 @@ var parts = []Part{
 	{name: "index", check: (*checker).snapshots},
 	{name: "cursors", check: (*checker).cursors},
 	{name: handoff.Dir, check: (*checker).handoffs},
+	{name: "archive"},
+	{name: "manifests"},
 	{name: "claims", files: []string{"claims.json"}},
 	{name: "hub", files: []string{"ship.json"}},
 	{name: observe.Dir, files: []string{"index", "calls.json"}, dirs: []string{"snapshots", "events"}},

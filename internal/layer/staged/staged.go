@@ -178,7 +178,9 @@ func (s Layer) Drop(id string) {
 	}
 	names, _ := dir.Names()
 	for _, n := range names {
-		dir.Remove(n)
+		if strings.HasPrefix(n, "op-") || strings.HasPrefix(n, Begin) { // nothing of others
+			dir.Remove(n)
+		}
 	}
 	if all, err := s.StatePart(Dir); err == nil && all != nil {
 		all.Rmdir(id)
