@@ -29,10 +29,20 @@ var ErrDamaged = errors.New("object does not match its name")
 // Store is a directory of objects. It is safe for concurrent use by goroutines
 // and by processes.
 type Store struct {
+	// Flushed, where set, is called with the result of each flush of a directory, or of
+	// an object that another process may have written, and returns what it means. A
+	// failed one may have lost what others made, whatever the next one says.
+	Flushed func(error) error
+	// Distrust is set after a failed flush: objects that exist may be lost, and are
+	// written again when they are kept again.
+	Distrust bool
+
 	dir  fsx.Dir
 	most int // directories that are kept open
 	mu   sync.Mutex
 	subs map[string]*sub
+	full bool // all directories exist
+	all  bool // and their names are durable
 }
 
 // sub is an open directory of objects.
@@ -62,9 +72,9 @@ func (s *Store) Close() error {
 //
 //	mkdirat(dir, aa)  fsync(dir)
 //
-// Only the first object of a directory pays for the flush. The flush must precede any
-// use of the directory: an object is lost with its directory. done releases the
-// directory.
+// The flush must precede any use of the directory, also of one that another process
+// made: an object is lost with its directory. Where all directories exist, one flush is
+// for all. done releases the directory.
 func (s *Store) sub(sha string, make bool) (dir fsx.Dir, done func(), err error) {
 	if len(sha) != 2*sha256.Size {
 		return nil, nil, fs.ErrInvalid
@@ -79,22 +89,50 @@ func (s *Store) named(name string, make bool) (dir fsx.Dir, done func(), err err
 	d := s.subs[name]
 	if d == nil {
 		d = &sub{}
-		d.Dir, err = s.dir.OpenDir(name)
-		if errors.Is(err, fs.ErrNotExist) && make {
-			if err = s.dir.Mkdir(name, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-				err = s.dir.Sync()
-			}
-			if err == nil {
-				d.Dir, err = s.dir.OpenDir(name)
-			}
-		}
-		if err != nil {
+		if d.Dir, err = s.open(name, make); err != nil {
 			return nil, nil, err
 		}
 		s.subs[name] = d
 	}
 	d.users++
 	return d.Dir, func() { s.done(name, d) }, nil
+}
+
+// open opens a directory; with make its name exists, and is durable.
+func (s *Store) open(name string, make bool) (fsx.Dir, error) {
+	if make && !s.all {
+		if err := s.mkdir(name); err != nil {
+			return nil, err
+		}
+		s.all = s.full
+	}
+	d, err := s.dir.OpenDir(name)
+	if make && s.full && errors.Is(err, fs.ErrNotExist) { // it was removed
+		s.full, s.all = false, false
+		return s.open(name, make)
+	}
+	return d, err
+}
+
+// mkdir makes directories and their names durable. They may be some that another process
+// has made and not flushed.
+func (s *Store) mkdir(names ...string) error {
+	err := durable.Mkdirs(s.dir, 0o700, names...)
+	var lost *durable.FlushError
+	if err == nil || errors.As(err, &lost) {
+		err = s.judged(err)
+	}
+	return err
+}
+
+// flush makes the names in a directory durable.
+func (s *Store) flush(d fsx.Dir) error { return s.judged(d.Sync()) }
+
+func (s *Store) judged(err error) error {
+	if s.Flushed != nil {
+		return s.Flushed(err)
+	}
+	return err
 }
 
 // done closes a directory that is not in use, where many are open.
@@ -129,16 +167,19 @@ var OneByOne bool
 //
 //	256 × mkdirat(dir, aa)  fsync(dir)
 func (s *Store) Prepare() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	have, err := s.dir.Names()
-	if err != nil || len(have) >= 256 {
+	if s.full = len(have) >= 256; err != nil || s.full {
 		return err
 	}
+	var names []string
 	for i := range 256 {
-		if err := s.dir.Mkdir(hex.EncodeToString([]byte{byte(i)}), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
+		names = append(names, hex.EncodeToString([]byte{byte(i)}))
 	}
-	return s.dir.Sync()
+	err = s.mkdir(names...)
+	s.full, s.all = err == nil, err == nil
+	return err
 }
 
 // Open opens the object sha for reading. The caller checks the content, as [Verify]
@@ -196,7 +237,7 @@ func (s *Store) Release(sha string, dir fsx.Dir, name string) error {
 	if err := sub.Rename(sha, dir, name); err != nil {
 		return err
 	}
-	return sub.Sync()
+	return s.flush(sub)
 }
 
 // Save copies size bytes of r into the store as sha, durably.
@@ -212,11 +253,15 @@ func (s *Store) Save(r io.Reader, size int64, sha string) error {
 	}
 	defer d.File.Close()
 	if d.had { // it may not be on stable storage yet
-		if err := d.File.Sync(); err != nil {
-			return err
-		}
+		err = s.judged(d.File.Sync())
 	}
-	return d.SyncDir()
+	if err == nil {
+		err = d.SyncDir()
+	}
+	if err != nil {
+		d.Renew()
+	}
+	return err
 }
 
 // Copy is Save without its flushes: readers find the object, and it is durable after
@@ -235,7 +280,7 @@ func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, er
 		return nil, err
 	}
 	defer done()
-	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
+	if st, err := sub.Lstat(sha); err == nil && st.Size == size && !s.Distrust && s.Verify(sha) == nil {
 		f, err := again(sub, sha)
 		if err != nil {
 			return nil, err
@@ -257,6 +302,7 @@ func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, er
 		return nil, err
 	}
 	d.done()
+	d.tmp = ""
 	return d, nil
 }
 
@@ -265,6 +311,9 @@ func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, er
 //
 //	openat(aa, sha)  fchmod
 func (s *Store) Again(sha string) (*Draft, error) {
+	if s.Distrust {
+		return nil, fs.ErrNotExist
+	}
 	sub, done, err := s.sub(sha, false)
 	if err != nil {
 		return nil, err
@@ -357,6 +406,10 @@ func (s *Store) DraftOf(other *Store, sha string) (*Draft, error) {
 	return d, nil
 }
 
+// Named reports whether readers find the object, of which they do not know whether it is
+// durable.
+func (d *Draft) Named() bool { return d.tmp == "" }
+
 // Fill copies r, which has to hash to the name: else ErrDamaged.
 func (d *Draft) Fill(r io.Reader) error {
 	sum := sha256.New()
@@ -380,8 +433,34 @@ func (d *Draft) Place() error {
 	}
 	if err != nil {
 		d.sub.Remove(d.tmp)
+		return err
 	}
-	return err
+	d.tmp = ""
+	return nil
+}
+
+// Renew writes an object again, after a failed flush, whose loss a later one would not
+// report. Other processes may rely on the object. Its name is not flushed.
+//
+//	openat(aa, sha.tmp)  write…  fsync  renameat(sha.tmp, sha)
+func (d *Draft) Renew() error {
+	f, err := d.of.Open(d.sha)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	again, err := d.of.Draft(d.sha)
+	if err != nil {
+		return err
+	}
+	if err = again.Fill(f); err == nil {
+		err = again.File.Sync()
+	}
+	if err != nil {
+		again.Discard()
+		return err
+	}
+	return again.Place()
 }
 
 // Discard removes the draft.
@@ -391,19 +470,6 @@ func (d *Draft) Discard() {
 	if !d.had {
 		d.sub.Remove(d.tmp)
 	}
-}
-
-// Remove removes an object that Copy has made, unless it was there before.
-func (d *Draft) Remove() error {
-	if d.had {
-		return nil
-	}
-	sub, done, err := d.of.sub(d.sha, false)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return sub.Remove(d.sha)
 }
 
 // RemoveDrafts removes what drafts have left that were not placed.
@@ -435,7 +501,7 @@ func (d *Draft) SyncDir() error {
 		return err
 	}
 	defer done()
-	return sub.Sync()
+	return d.of.flush(sub)
 }
 
 // buffers are lent to copies.

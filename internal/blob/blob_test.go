@@ -3,7 +3,9 @@ package blob_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
@@ -49,4 +51,48 @@ func store(t *testing.T, fs *simfs.FS) *blob.Store {
 		t.Fatal(err)
 	}
 	return blob.New(dir)
+}
+
+// TestSavedAfterAFailedFlush: an object is durable after Save although another process
+// has made its directory and not flushed it, or a flush failed before.
+func TestSavedAfterAFailedFlush(t *testing.T) {
+	const content = "some content\n"
+	sha := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	for _, failing := range []string{"", "history", "history/" + sha[:2], "history/" + sha[:2] + "/" + sha} {
+		fs := simfs.New()
+		fs.MkdirAll("history")
+		dir, err := fs.Root().OpenDir("history")
+		if err == nil {
+			err = dir.Sync()
+		}
+		if err == nil && failing == "" {
+			err = dir.Mkdir(sha[:2], 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := store(t, fs)
+		save := func() error { return s.Save(strings.NewReader(content), int64(len(content)), sha) }
+		if strings.HasSuffix(failing, sha) { // that another process has not flushed
+			if _, err := store(t, fs).Copy(strings.NewReader(content), int64(len(content)), sha); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fs.Inject(func(op simfs.Op) simfs.Fault {
+			if failing != "" && op.Path == failing && strings.Contains(op.Kind, "sync") {
+				return simfs.Fault{Err: syscall.EIO}
+			}
+			return simfs.Fault{}
+		})
+		if err := save(); (err != nil) != (failing != "") {
+			t.Errorf("%s: %v", failing, err)
+		}
+		fs.Inject(nil)
+		if err := save(); err != nil {
+			t.Errorf("%s, then: %v", failing, err)
+		}
+		if err := store(t, fs.Crash(1, simfs.All)).Verify(sha); err != nil {
+			t.Errorf("%s, after a power cut: %v", failing, err)
+		}
+	}
 }

@@ -30,7 +30,7 @@ func (s *Store) Erase(shas []string) error {
 			}
 		}
 		for _, sha := range touched {
-			if _, err := s.in(sha, func(d fsx.Dir, _ string) error { return d.Sync() }); err != nil {
+			if _, err := s.in(sha, func(d fsx.Dir, _ string) error { return s.flush(d) }); err != nil {
 				return err
 			}
 		}

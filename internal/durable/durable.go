@@ -182,8 +182,17 @@ func Mkdir(dir fsx.Dir, name string, perm uint32) (fsx.Dir, error) {
 	return dir.OpenDir(name)
 }
 
+// FlushError is a failed flush of a directory. It may have lost names that others made
+// there, whatever the next flush says.
+type FlushError struct{ Err error }
+
+func (e *FlushError) Error() string { return e.Err.Error() }
+func (e *FlushError) Unwrap() error { return e.Err }
+
 // Mkdirs makes sure that directories exist in dir, durably. Those that exist
-// are flushed too: the process that made one may have died before it could.
+// are flushed too: the process that made one may have died before it could. If the flush
+// fails, with a [FlushError], the empty ones are removed, because a later flush would
+// succeed without them.
 //
 //	mkdirat(dir, name)…  fsync(dir)
 func Mkdirs(dir fsx.Dir, perm uint32, names ...string) error {
@@ -195,7 +204,13 @@ func Mkdirs(dir fsx.Dir, perm uint32, names ...string) error {
 			return err
 		}
 	}
-	return dir.Sync()
+	if err := dir.Sync(); err != nil {
+		for _, name := range names {
+			dir.Rmdir(name)
+		}
+		return &FlushError{err}
+	}
+	return nil
 }
 
 // WriteStream is [WriteFile] for content that need not fit in memory. The

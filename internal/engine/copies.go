@@ -56,9 +56,8 @@ func (s *Engine) copyAway(x spent, f fsx.File, st fsx.Stat, sha string) error {
 	return nil
 }
 
-// FlushCopies makes the waiting copies durable, and empties their slots. A copy
-// that cannot be flushed is removed: its slot stays, and the next Open tries
-// again.
+// FlushCopies makes the waiting copies durable, and empties their slots. If that fails the
+// slots stay, and the next Open makes the copies again.
 func (s *Engine) FlushCopies() error {
 	s.copies.flush.Lock()
 	defer s.copies.flush.Unlock()
@@ -79,17 +78,17 @@ func (s *Engine) FlushCopies() error {
 		err = s.syncObjects(made)
 	}
 	closeCopies(list)
+	if err != nil {
+		return err
+	}
 	for _, x := range list {
-		switch {
-		case err != nil:
-			x.to.Remove()
-		case x.kind == fsx.Regular && x.nlink == 1:
+		if x.kind == fsx.Regular && x.nlink == 1 {
 			s.lookAgainAt(x.lingerer)
-		default:
+		} else {
 			s.removeSlot(x.slot)
 		}
 	}
-	return err
+	return nil
 }
 
 func closeCopies(list []copied) {

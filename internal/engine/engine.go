@@ -53,6 +53,7 @@ type Engine struct {
 
 	commits     atomic.Uint64 // counts the names of commits
 	Poisoned    atomic.Bool
+	unflushed   error         // why a directory could not be flushed before the journal was open
 	doubt       doubt         // what a failed flush had left when the store was opened
 	ways        written       // inodes of the directories that are known to be durable
 	Unkept      sync.Map      // slots that hold the only copy of a version, by their labels

@@ -309,6 +309,7 @@ func (s *Engine) Drain() error {
 	err := s.Settler.Drain()
 	if err == nil {
 		s.Heads.Drain()
+		err = s.certify()
 	}
 	return err
 }
@@ -495,7 +496,21 @@ func (s *Engine) flushObjects(list []*blob.Draft) error {
 	for i, d := range list {
 		files[i] = d.File
 	}
-	return s.flushFiles(files)
+	err := s.flushFiles(files)
+	if err != nil && slices.ContainsFunc(list, (*blob.Draft).Named) {
+		err = s.flushedHistory(err)
+		renew(list)
+	}
+	return err
+}
+
+// renew writes objects again that could not be flushed.
+func renew(list []*blob.Draft) {
+	for _, d := range list {
+		if d.Named() {
+			d.Renew()
+		}
+	}
 }
 
 // syncObjects makes the names of objects durable, unless the level is off: each of their
@@ -512,7 +527,11 @@ func (s *Engine) syncObjects(list []*blob.Draft) error {
 	for _, name := range slices.Sorted(maps.Keys(dirs)) {
 		flushes = append(flushes, dirs[name].SyncDir)
 	}
-	return s.Together(flushes...)
+	err := s.Together(flushes...)
+	if err != nil {
+		renew(list)
+	}
+	return err
 }
 
 // flushFiles makes files durable, all concurrently.

@@ -37,14 +37,10 @@ func (s *Engine) OpenState(parent fsx.Dir, name string, exists bool) error {
 	}
 	switch {
 	case s.Opts.ReadOnly:
-	case exists:
-		err = parent.Sync() // the process that made it may have died before it could
+	case err == nil:
+		s.unflushed = parent.Sync() // the process that made it may have died before it could
 	default:
-		absent := err != nil
-		if err = nil; absent {
-			_, err = fsx.Inherit(parent)
-		}
-		if err == nil {
+		if _, err = fsx.Inherit(parent); err == nil {
 			err = durable.Mkdirs(parent, 0o700, name)
 		}
 	}
@@ -84,7 +80,11 @@ func (s *Engine) openParts() error {
 		return err
 	}
 	if !s.Opts.ReadOnly {
-		if err := durable.Mkdirs(s.Disk.State, 0o700, openedParts...); err != nil {
+		err := durable.Mkdirs(s.Disk.State, 0o700, openedParts...)
+		var lost *durable.FlushError
+		if errors.As(err, &lost) {
+			s.unflushed = err
+		} else if err != nil {
 			return err
 		}
 	}
@@ -96,11 +96,12 @@ func (s *Engine) openParts() error {
 		{"index", &s.Disk.Index}, {"history", &s.Disk.history},
 	} {
 		if *part.dir, err = s.Disk.State.OpenDir(part.name); err != nil && !(s.Opts.ReadOnly && IsAbsent(err)) {
-			return err
+			return cmp.Or(s.unflushed, err)
 		}
 	}
 	if s.Disk.history != nil {
 		s.History = blob.New(s.Disk.history)
+		s.History.Flushed = s.flushedHistory
 		if s.Disk.historyStat, err = s.Disk.history.Stat(); err != nil {
 			return err
 		}
@@ -212,6 +213,9 @@ func (s *Engine) Start(ctx context.Context) error {
 	}
 	if err == nil && s.Disk.journal != nil {
 		err = s.openJournal(ctx)
+	}
+	if err == nil && s.unflushed != nil {
+		err = s.Poison(s.unflushed)
 	}
 	if err == nil && !s.Opts.ReadOnly {
 		err = s.recover(ctx)
@@ -342,6 +346,9 @@ func (s *Engine) openJournal(ctx context.Context) error {
 		return err
 	}
 	s.Report.Poisoned = err == nil
+	if s.History != nil {
+		s.History.Distrust = s.Report.Poisoned
+	}
 	if s.Rows, err = OpenRows(s.Disk.Index); err != nil {
 		return err
 	}

@@ -60,6 +60,15 @@ func (s *Engine) certify() error {
 	return nil
 }
 
+// flushedHistory judges a flush in history: what other processes made is lost with a
+// failed one.
+func (s *Engine) flushedHistory(err error) error {
+	if err != nil {
+		return s.Poison(err)
+	}
+	return s.certify()
+}
+
 // markPoisoned adds a line to the mark: rows from first on are in doubt. It is
 // enough that the line can be read: a power cut takes the pages that are in
 // doubt as well.

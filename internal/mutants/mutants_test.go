@@ -272,6 +272,12 @@ var mutants = []mutant{
 		Run: "TestSlotDirectorySweep",
 	},
 	{
+		Point: 25, Fault: "a directory of history that another process made is not flushed",
+		File: "internal/blob/blob.go",
+		Old:  "\tif make && !s.all {\n", New: "\tif _, err := s.dir.Lstat(name); make && err != nil {\n",
+		Run: "TestRandomFaults",
+	},
+	{
 		Point: 25, Fault: "a slot is emptied before the copy of its version is flushed",
 		File: "internal/engine/copies.go",
 		Old:  "err := s.flushObjects(made)", New: "var err error",
