@@ -90,7 +90,10 @@ func (w *faultRun) run() {
 	noErr(w.t, err)
 	w.compare(false)
 	r := must(p.s.Check(background, admin.CheckRequest{}))(w.t)
-	expect(w.t, r.Clean, "check: %+v", r.Problems)
+	problems := slices.DeleteFunc(r.Problems, func(x admin.CheckProblem) bool {
+		return x.Code == "malformed_line" // a row that a failed flush has lost in part
+	})
+	length(w.t, problems, 0, "problems")
 	noErr(w.t, do(put("last.txt", "x", rw.ModeOverwrite))(p.s))
 }
 
@@ -187,7 +190,17 @@ func (w *faultRun) call() faultCall {
 	case 2:
 		return faultCall{"undo", nil, doing((*rw.Store).Undo, rw.UndoRequest{})}
 	case 3:
-		return faultCall{"sync", nil, func(s *rw.Store) error { return s.Sync(background) }}
+		return []faultCall{
+			{"sync", nil, func(s *rw.Store) error { return s.Sync(background) }},
+			{"repair", nil, func(s *rw.Store) error {
+				_, err := s.Admin().Repair(background, admin.RepairRequest{})
+				return err
+			}},
+			{"compact", nil, func(s *rw.Store) error {
+				_, err := s.Admin().Compact(background, admin.CompactRequest{KeepRows: new(int)})
+				return err
+			}},
+		}[w.rng.IntN(3)]
 	case 4, 5:
 		x, y := w.text(), w.text()
 		return faultCall{"tx " + p + " " + q, []string{x, y}, doing((*rw.Store).Tx, rw.TxRequest{Ops: []rw.TxOp{

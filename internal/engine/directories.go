@@ -230,7 +230,7 @@ func (s *Engine) arrangeOne(m *journal.Mutation) bool {
 		return false
 	}
 	if s.Opts.Sync != SyncOff {
-		dir.Sync()
+		s.SyncDir(dir)
 	}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -443,10 +444,7 @@ func (p *recovered) makeParents() (ok bool, err error) {
 	for !p.target.Exists() {
 		was := p.target
 		dir, name := was.Parent, was.Missing[0]
-		if err := dir.Mkdir(name, dirPerm(p.m.Identity())); err != nil && !IsExist(err) {
-			return false, err
-		}
-		if err := dir.Sync(); err != nil {
+		if err := durable.Mkdirs(dir, dirPerm(p.m.Identity()), name); err != nil {
 			return false, err
 		}
 		next, err := dir.OpenDir(name)

@@ -431,7 +431,7 @@ func (s *Engine) SlotDirs() (list []string) {
 
 // SyncSlots makes the removal of slots durable.
 func (s *Engine) SyncSlots() error {
-	return s.eachSlotDir(func(d *slotDir) error { return d.dir.Sync() })
+	return s.eachSlotDir(func(d *slotDir) error { return s.SyncDir(d.dir) })
 }
 
 // dropSlotDir forgets a directory of slots that was removed.

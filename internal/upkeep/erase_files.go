@@ -96,7 +96,7 @@ func (e *eraser) carry(ctx context.Context) error {
 		}
 	}
 	for d := range dirs {
-		if err := d.Sync(); err != nil {
+		if err := e.Engine.SyncDir(d); err != nil {
 			return err
 		}
 	}
