@@ -49,6 +49,7 @@ type Store struct {
 type sub struct {
 	fsx.Dir
 	users int
+	made  bool // its name is durable
 }
 
 // New returns the store in dir. Close closes dir as well. It keeps at most a
@@ -89,11 +90,15 @@ func (s *Store) named(name string, make bool) (dir fsx.Dir, done func(), err err
 	d := s.subs[name]
 	if d == nil {
 		d = &sub{}
-		if d.Dir, err = s.open(name, make); err != nil {
-			return nil, nil, err
-		}
-		s.subs[name] = d
+		d.Dir, err = s.open(name, make)
+	} else if make && !s.all && !d.made { // it was opened by a reader
+		err = s.mkdir(name)
 	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s.subs[name] = d
+	d.made = d.made || make
 	d.users++
 	return d.Dir, func() { s.done(name, d) }, nil
 }

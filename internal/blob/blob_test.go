@@ -72,6 +72,7 @@ func TestSavedAfterAFailedFlush(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := store(t, fs)
+		s.Has(sha) // opens the directory
 		save := func() error { return s.Save(strings.NewReader(content), int64(len(content)), sha) }
 		if strings.HasSuffix(failing, sha) { // that another process has not flushed
 			if _, err := store(t, fs).Copy(strings.NewReader(content), int64(len(content)), sha); err != nil {
