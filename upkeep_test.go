@@ -158,11 +158,11 @@ func (c upkeepSweep) faults(t *testing.T) {
 }
 
 // treeOf returns the content of a disk, without the files that every call touches:
-// locks, and the counts of failed calls.
+// locks, the counts of failed calls, and the mark of a failed flush.
 func treeOf(fs *simfs.FS) string {
 	var list []string
 	for p, content := range fs.Tree() {
-		if strings.HasPrefix(p, rw.StateDirName+"/locks") || p == rw.StateDirName+"/budgets.json" {
+		if strings.HasPrefix(p, rw.StateDirName+"/locks") || p == rw.StateDirName+"/budgets.json" || p == rw.StateDirName+"/poisoned" {
 			continue
 		}
 		if strings.HasPrefix(p, rw.StateDirName+"/journal") {
