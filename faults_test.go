@@ -15,12 +15,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// TestRandomFaults: three processes make random calls. Flushes and other operations fail,
+// TestRandomFaultSweep: three processes make random calls. Flushes and other operations fail,
 // processes are stopped, continue or die at random operations, and the power is cut. What
 // was acknowledged is in the files or in history in the end, no acknowledged commit
 // conflicts, and Check finds nothing. Other sweeps visit pairs of faults; these are
 // many in a row.
-func TestRandomFaults(t *testing.T) {
+func TestRandomFaultSweep(t *testing.T) {
 	t.Parallel()
 	runs := scale(20000)
 	if short() {
@@ -35,7 +35,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// faultRun is one run of TestRandomFaults.
+// faultRun is one run of TestRandomFaultSweep.
 type faultRun struct {
 	t     *testing.T
 	seed  uint64

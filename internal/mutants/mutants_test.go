@@ -275,7 +275,7 @@ var mutants = []mutant{
 		Point: 25, Fault: "a directory of history that another process made is not flushed",
 		File: "internal/blob/blob.go",
 		Old:  "\tif make && !s.all {\n", New: "\tif _, err := s.dir.Lstat(name); make && err != nil {\n",
-		Run: "TestRandomFaults",
+		Run: "TestRandomFaultSweep",
 	},
 	{
 		Point: 25, Fault: "a slot is emptied before the copy of its version is flushed",
