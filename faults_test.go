@@ -22,12 +22,12 @@ import (
 // many in a row.
 func TestRandomFaultSweep(t *testing.T) {
 	t.Parallel()
-	runs := scale(20000)
+	first, runs := uint64(0), scale(20000)
 	if short() {
-		runs = 100
+		first, runs = turn(), 100
 	}
-	for i := range runs {
-		w := newFaultRun(t, turn()+uint64(i))
+	for i := range uint64(runs) {
+		w := newFaultRun(t, first+i)
 		w.run()
 		if t.Failed() {
 			t.Fatalf("seed %d:\n%s", w.seed, strings.Join(w.log, "\n"))
