@@ -117,6 +117,14 @@ func (l *Log) catchUp(until uint64) error {
 		if err := l.catchUpSegment(until); err != nil {
 			return err
 		}
+		if l.pos.Seq+1 < next { // after a failed flush an opener wrote the segment again
+			if err := l.enter(l.pos.Segment); err != nil {
+				return err
+			}
+			if err := l.catchUpSegment(until); err != nil {
+				return err
+			}
+		}
 		if err := l.enter(next); err != nil {
 			return err
 		}
