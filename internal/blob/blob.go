@@ -124,10 +124,14 @@ func (s *Store) open(name string, make bool) (fsx.Dir, error) {
 func (s *Store) mkdir(names ...string) error {
 	err := durable.Mkdirs(s.dir, 0o700, names...)
 	var lost *durable.FlushError
-	if err == nil || errors.As(err, &lost) {
-		err = s.judged(err)
+	if errors.As(err, &lost) {
+		for _, name := range names { // those that others made, too: a directory in use is not empty
+			s.dir.Rmdir(name)
+		}
+	} else if err != nil {
+		return err
 	}
-	return err
+	return s.judged(err)
 }
 
 // flush makes the names in a directory durable.

@@ -191,21 +191,24 @@ func (e *FlushError) Unwrap() error { return e.Err }
 
 // Mkdirs makes sure that directories exist in dir, durably. Those that exist
 // are flushed too: the process that made one may have died before it could. If the flush
-// fails, with a [FlushError], the empty ones are removed, because a later flush would
-// succeed without them.
+// fails, with a [FlushError], those that were made are removed, because a later flush
+// would succeed without them.
 //
 //	mkdirat(dir, name)…  fsync(dir)
 func Mkdirs(dir fsx.Dir, perm uint32, names ...string) error {
+	var made []string
 	for _, name := range names {
 		if _, err := dir.Lstat(name); err == nil {
 			continue
 		}
-		if err := dir.Mkdir(name, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := dir.Mkdir(name, perm); err == nil {
+			made = append(made, name)
+		} else if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	if err := dir.Sync(); err != nil {
-		for _, name := range names {
+		for _, name := range made {
 			dir.Rmdir(name)
 		}
 		return &FlushError{err}
