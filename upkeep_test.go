@@ -158,11 +158,11 @@ func (c upkeepSweep) faults(t *testing.T) {
 }
 
 // treeOf returns the content of a disk, without the files that every call touches:
-// locks, the counts of failed calls, and the mark of a failed flush.
+// locks, and the counts of failed calls.
 func treeOf(fs *simfs.FS) string {
 	var list []string
 	for p, content := range fs.Tree() {
-		if strings.HasPrefix(p, rw.StateDirName+"/locks") || p == rw.StateDirName+"/budgets.json" || p == rw.StateDirName+"/poisoned" {
+		if strings.HasPrefix(p, rw.StateDirName+"/locks") || p == rw.StateDirName+"/budgets.json" {
 			continue
 		}
 		if strings.HasPrefix(p, rw.StateDirName+"/journal") {
@@ -175,10 +175,14 @@ func treeOf(fs *simfs.FS) string {
 }
 
 // tree is treeOf without the remains of a commit that did not happen: its rows, and a
-// staged file whose creation failed and happened anyway, which the next open sweeps.
+// staged file whose creation failed and happened anyway, which the next open sweeps; and
+// without the mark of a failed flush.
 func (c upkeepSweep) tree(fs *simfs.FS) string {
 	var list []string
 	for _, line := range strings.Split(treeOf(fs), "\n") {
+		if strings.HasPrefix(line, rw.StateDirName+"/poisoned ") {
+			continue
+		}
 		if !c.rows || !strings.HasPrefix(line, rw.StateDirName+"/journal/") && !strings.HasPrefix(line, rw.StateDirName+"/staging/") {
 			list = append(list, line)
 		}

@@ -109,7 +109,6 @@ func (s *Store) open(name string, make bool) (fsx.Dir, error) {
 		if err := s.mkdir(name); err != nil {
 			return nil, err
 		}
-		s.all = s.full
 	}
 	d, err := s.dir.OpenDir(name)
 	if make && s.full && errors.Is(err, fs.ErrNotExist) { // it was removed
@@ -131,7 +130,9 @@ func (s *Store) mkdir(names ...string) error {
 	} else if err != nil {
 		return err
 	}
-	return s.judged(err)
+	err = s.judged(err)
+	s.all = err == nil && s.full
+	return err
 }
 
 // flush makes the names in a directory durable.
