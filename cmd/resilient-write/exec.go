@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -138,7 +139,12 @@ func (a *app) sayExec(out *command.Result) {
 	for _, p := range out.NotApplied {
 		a.note("%s could not be brought into the workspace", printable(p))
 	}
-	for _, w := range out.Warnings {
-		a.note("warning: %s", w.Reason)
+	a.warn(out.Warnings...)
+}
+
+// warn prints warnings next to the output of the command.
+func (a *app) warn(list ...rw.Warning) {
+	for _, w := range list {
+		a.note("warning: %s", strings.TrimSuffix(w.Reason+": "+printable(spoken(w.Hint)), ": "))
 	}
 }

@@ -415,7 +415,7 @@ func (a *app) tellPlace(list []rw.Warning) {
 	for _, w := range list {
 		switch w.Reason {
 		case call.WarnStateInTree, call.WarnSeveralStateDirs, call.WarnStateOfOtherRoot:
-			fmt.Fprintf(a.messages(), "resilient-write: warning: %s: %s\n", w.Reason, w.Hint)
+			a.warn(w)
 		}
 	}
 }
