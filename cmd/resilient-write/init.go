@@ -37,10 +37,13 @@ func (a *app) init() *cobra.Command {
 		Long: `Add this server to the configuration of MCP clients, and add instructions to the
 file that their agents read. With --hooks, also configure the client to report
 its tool calls, so that changes made by shell commands can be listed and undone.
-The changes are shown first. Only the entry, these hooks and the lines between
-two markers are changed; every other byte of a file is kept. A file that cannot
-be parsed is left alone. Running init again changes nothing. --remove removes
-everything that init added.
+Only the entry, these hooks and the lines between two markers are changed; every
+other byte of a file is kept. A file that cannot be parsed is left alone. Running
+init again changes nothing. --remove removes everything that init added, and a
+file in which nothing else is left.
+
+On a terminal the changes are shown, and init asks before it writes them. In a
+script it writes at once; --dry-run only shows the changes.
 
 If the client has a configuration file for the project and reads it without
 further steps, the entry is written there, otherwise into the file of the user.
@@ -247,14 +250,15 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 	return status, notes
 }
 
-// edits returns what a file of a client says of this server, by path.
-func (s *setup) edits(c clients.Client, f clients.File) (map[string][]clients.Edit, error) {
+// edits returns what a file of a client says of this server, by path, if was is
+// its entry.
+func (s *setup) edits(c clients.Client, f clients.File, was map[string]any) (map[string][]clients.Edit, error) {
 	edits := map[string][]clients.Edit{}
 	command, err := ownCommand(c.Whole)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range c.Edits(f, clients.Setup{Command: command, Root: s.place.Project, Tier: s.tier, Approve: s.approve || s.remove}) {
+	for _, e := range c.Edits(f, clients.Setup{Command: command, Root: s.place.Project, Tier: s.tier, Approve: s.approve || s.remove, Was: was}) {
 		path := s.place.Find(f)
 		if e.File != "" {
 			path = s.place.Path(e.File)
@@ -266,7 +270,7 @@ func (s *setup) edits(c clients.Client, f clients.File) (map[string][]clients.Ed
 
 // alone returns the text of a file that has the entry and nothing else.
 func (s *setup) alone(c clients.Client, f clients.File) (string, error) {
-	edits, err := s.edits(c, f)
+	edits, err := s.edits(c, f, nil)
 	if err != nil {
 		return "", err
 	}
@@ -275,7 +279,11 @@ func (s *setup) alone(c clients.Client, f clients.File) (string, error) {
 
 // planFile makes the changes that belong to one file of a client.
 func (s *setup) planFile(c clients.Client, f clients.File) error {
-	edits, err := s.edits(c, f)
+	var was map[string]any
+	if file, err := s.file(s.place.Find(f)); err == nil {
+		was, _ = c.Ours(file.after)
+	}
+	edits, err := s.edits(c, f, was)
 	if err != nil {
 		return err
 	}

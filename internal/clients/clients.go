@@ -281,14 +281,17 @@ func (c Client) Notes(approved bool) (notes []string) {
 	return notes
 }
 
-// entry returns our entry for one file: command is how the program is started,
-// root the whole path of the directory, tier what --tier names, or empty.
-func (c Client) entry(f File, command, root, tier string) Fields {
-	args := []any{"serve", "--root", strings.ReplaceAll(f.Root, "{root}", root)}
-	if tier != "" {
-		args = append(args, "--tier", tier)
+// entry returns our entry for one file.
+func (c Client) entry(f File, s Setup) Fields {
+	args := []any{"serve", "--root", strings.ReplaceAll(f.Root, "{root}", s.Root)}
+	drop := []string{"--root"}
+	if s.Tier != "" {
+		args, drop = append(args, "--tier", s.Tier), append(drop, "--tier")
 	}
-	out := slices.Clone(c.Entry)
+	if was := entryOf(s.Was).Command; len(was) > 1 && was[1] == "serve" {
+		args = append(args, without(was[2:], drop)...)
+	}
+	command, out := s.Command, slices.Clone(c.Entry)
 	for i, m := range out {
 		switch m.Value {
 		case "{command}":
@@ -302,21 +305,38 @@ func (c Client) entry(f File, command, root, tier string) Fields {
 	return out
 }
 
+// without returns the arguments of a command except some flags and their values.
+func without(args, flags []string) (left []any) {
+	for i := 0; i < len(args); i++ {
+		switch name, _, joined := strings.Cut(args[i], "="); {
+		case !slices.Contains(flags, name):
+			left = append(left, args[i])
+		case !joined:
+			i++
+		}
+	}
+	return left
+}
+
 // Setup is the content of one configuration.
 type Setup struct {
-	Command string // how the program is started
-	Root    string // the whole path of the directory to serve
-	Tier    string // empty: the default
-	Approve bool   // let the client call without asking
+	Command string         // how the program is started
+	Root    string         // the whole path of the directory to serve
+	Tier    string         // empty: the default, or the one of Was
+	Approve bool           // let the client call without asking
+	Was     map[string]any // our entry as it is; empty if there is none
 }
 
 // Edits are the changes that configure a client in one of its files. Edits of
-// the entry come first.
+// the entry come first. Of an entry that is there, only how the program is started
+// is changed, and other flags than --root and a given --tier stay.
 func (c Client) Edits(f File, s Setup) []Edit {
 	var out []Edit
 	at := append(slices.Clone(c.At), Server)
-	for _, m := range c.entry(f, s.Command, s.Root, s.Tier) {
-		out = append(out, Edit{At: at, Key: m.Key, Value: m.Value})
+	for _, m := range c.entry(f, s) {
+		if s.Was[m.Key] == nil || slices.Contains([]string{"type", "command", "args"}, m.Key) {
+			out = append(out, Edit{At: at, Key: m.Key, Value: m.Value})
+		}
 	}
 	for _, e := range c.Approve {
 		if e.At == nil { // a member of the entry

@@ -86,19 +86,26 @@ func within(text, longer string) bool {
 	return true
 }
 
-// TestSetKeepsWhatUsersAdded: only the members that init writes are written
-// again.
-func TestSetKeepsWhatUsersAdded(t *testing.T) {
-	for name, text := range map[string]string{
-		"gemini":   "{\"mcpServers\": {\"resilientwrite\": {\"env\": {\"RW_SYNC\": \"full\"}, \"command\": \"old\", \"trust\": true}}}\n",
-		"codex":    "[mcp_servers.resilientwrite]\ncommand = \"old\"\nenv = { RW_SYNC = \"full\" }\n\n[mcp_servers.resilientwrite.tools.rw_read]\nx = 1\n\n[a]\nb = 1\n",
-		"continue": "mcpServers:\n  - name: resilientwrite\n    command: old\n    env:\n      RW_SYNC: full\n    args:\n      - x\nname: x\n",
+// TestSetKeepsWhatUsersChanged: only the way the program is started is written again,
+// and of its arguments only the root and a tier that is named.
+func TestSetKeepsWhatUsersChanged(t *testing.T) {
+	for _, row := range []struct{ name, tier, before, want string }{
+		{"gemini", "", `{"mcpServers": {"resilientwrite": {"env": {"RW_SYNC": "full"}, "command": "old", "args": ["x"], "timeout": 5, "trust": true}}}`, `{"mcpServers": {"resilientwrite": {"env": {"RW_SYNC": "full"}, "command": "resilient-write", "args": ["serve", "--root", "."], "timeout": 5, "trust": true}}}`},
+		{"gemini", "", `{"mcpServers": {"resilientwrite": {"command": "old", "args": ["serve", "--root=x", "--tier", "full"], "timeout": 5}}}`, `{"mcpServers": {"resilientwrite": {"command": "resilient-write", "args": ["serve", "--root", ".", "--tier", "full"], "timeout": 5}}}`},
+		{"gemini", "core", `{"mcpServers": {"resilientwrite": {"command": "old", "args": ["serve", "--tier=full", "--gate", "off"], "timeout": 5}}}`, `{"mcpServers": {"resilientwrite": {"command": "resilient-write", "args": ["serve", "--root", ".", "--tier", "core", "--gate", "off"], "timeout": 5}}}`},
+		{"opencode", "", `{"mcp": {"resilientwrite": {"type": "x", "command": ["old", "serve", "--root", "x", "--replies=full"], "enabled": false, "timeout": 5}}}`, `{"mcp": {"resilientwrite": {"type": "local", "command": ["resilient-write", "serve", "--root", ".", "--replies=full"], "enabled": false, "timeout": 5}}}`},
+		{"zed", "", `{"context_servers": {"resilientwrite": {"command": "old", "args": [], "env": {"RW_SYNC": "full"}}}}`, `{"context_servers": {"resilientwrite": {"command": "resilient-write", "args": ["serve", "--root", "/path/to/project"], "env": {"RW_SYNC": "full"}}}}`},
+		{"codex", "", "[mcp_servers.resilientwrite]\ncommand = \"old\"\nargs = [\"serve\"]\nenv = { RW_SYNC = \"full\" }\nstartup_timeout_sec = 5\ntool_timeout_sec = 6\n\n[mcp_servers.resilientwrite.tools.rw_read]\nx = 1\n", "[mcp_servers.resilientwrite]\ncommand = \"resilient-write\"\nargs = [\"serve\", \"--root\", \".\"]\nenv = { RW_SYNC = \"full\" }\nstartup_timeout_sec = 5\ntool_timeout_sec = 6\n\n[mcp_servers.resilientwrite.tools.rw_read]\nx = 1\n"},
+		{"continue", "", "mcpServers:\n  - name: resilientwrite\n    type: stdio\n    command: old\n    env:\n      RW_SYNC: full\n    args: []\n", "mcpServers:\n  - name: resilientwrite\n    type: stdio\n    command: resilient-write\n    env:\n      RW_SYNC: full\n    args: [\"serve\", \"--root\", \".\"]\n"},
 	} {
-		c, _ := Find(name)
-		after, err := Set(c.Format, text, c.Edits(c.Files[0], setup))
-		testbed.Expect(t, err == nil && !strings.Contains(after, "old") && strings.Contains(after, "RW_SYNC") && (strings.Contains(after, `"serve"`) || strings.Contains(after, "serve")), "%s: %v\n%s", name, err, after)
+		c, _ := Find(row.name)
+		s := setup
+		s.Tier = row.tier
+		s.Was, _ = c.Ours(row.before)
+		after, err := Set(c.Format, row.before, c.Edits(c.Files[0], s))
+		testbed.Expect(t, err == nil && after == row.want, "%s: %v\n%s", row.name, err, cmp.Diff(row.want, after))
 		gone, err := Unset(c.Format, after, Edit{At: c.At, Key: Server})
-		testbed.Expect(t, err == nil && !strings.Contains(gone, "resilient"), "%s: %v\n%s", name, err, gone)
+		testbed.Expect(t, err == nil && !strings.Contains(gone, "resilient"), "%s: %v\n%s", row.name, err, gone)
 	}
 }
 
