@@ -229,6 +229,9 @@ var isTerminal = func(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// dumb reports whether the terminal understands no control sequences.
+func (a *app) dumb() bool { return a.env("TERM") == "dumb" }
+
 // root is the command with all its subcommands.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
@@ -314,7 +317,7 @@ func (a *app) globalFlags(f *pflag.FlagSet) {
 	a.set.storeFlags(f, a.env)
 	f.StringVar(&a.session, "session", "", "name of the session, recorded in the journal")
 	f.BoolVar(&a.json, "json", false, "print JSON even on a terminal")
-	f.StringVar(&a.color, "color", "auto", "auto, always or never")
+	f.StringVar(&a.color, "color", "auto", "auto, always or never; auto prints colors on a terminal, unless NO_COLOR is set or TERM is dumb")
 	f.StringVar(&a.resultOut, "result-out", a.resultOut, "write the receipt to this `file` atomically, on success, failure and refusal")
 	f.Var(&a.resultFD, "result-fd", "write the receipt to this open file `descriptor`")
 	f.Var(&a.progFD, "progress-fd", "write progress as JSON lines to this open file `descriptor`")

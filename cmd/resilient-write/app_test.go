@@ -67,6 +67,23 @@ func asPerson(t *testing.T) {
 	testbed.Set(t, &isTerminal, func(any) bool { return true })
 }
 
+// TestColorIsForTerminalsThatShowIt: NO_COLOR and a dumb terminal get no colors, unless
+// the flag asks for them.
+func TestColorIsForTerminalsThatShowIt(t *testing.T) {
+	for _, row := range []struct {
+		flag, noColor, term string
+		want                bool
+	}{
+		{"auto", "", "xterm", true}, {"auto", "", "", true}, {"auto", "1", "xterm", false}, {"auto", "", "dumb", false},
+		{"always", "1", "dumb", true}, {"never", "", "xterm", false},
+	} {
+		a := &app{color: row.flag, env: func(name string) string {
+			return map[string]string{"NO_COLOR": row.noColor, "TERM": row.term}[name]
+		}}
+		equal(t, a.printer().color, row.want, row)
+	}
+}
+
 // TestEveryToolHasACommand: an operator can call every tool of an agent by
 // name, with every argument.
 func TestEveryToolHasACommand(t *testing.T) {
@@ -389,7 +406,7 @@ func (s shell) into(out io.Writer, args ...string) (code rw.Code, errs string) {
 	go func() {
 		var b bytes.Buffer
 		env := func(name string) string {
-			return map[string]string{"RW_WORKSPACE": s.dir, "RW_SYNC": "off", "NO_COLOR": "1", "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
+			return map[string]string{"RW_WORKSPACE": s.dir, "RW_SYNC": "off", "NO_COLOR": "1", "TERM": os.Getenv("TERM"), "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
 		}
 		code := run(append(args, s.extra...), env, strings.NewReader(s.in), out, &b)
 		done <- ending{code, b.String()}

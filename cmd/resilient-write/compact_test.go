@@ -171,6 +171,8 @@ func TestProgressIsDrawnAndWiped(t *testing.T) {
 	expect(t, strings.Contains(r.errs, "\r\x1b[Krepair     ") && strings.HasSuffix(r.errs, wipe) && strings.HasPrefix(r.out, "clean"),
 		"%q %q", r.errs, r.out)
 	equal(t, s.ok("check", "--repair", "--json").errs, "")
+	t.Setenv("TERM", "dumb")
+	equal(t, s.ok("check", "--repair").errs, "")
 }
 
 // leakedSecret is the secret to erase.

@@ -30,7 +30,7 @@ type printer struct {
 }
 
 func (a *app) printer() *printer {
-	return &printer{w: a.out, color: a.color == "always" || a.color == "auto" && a.env("NO_COLOR") == ""}
+	return &printer{w: a.out, color: a.color == "always" || a.color == "auto" && a.env("NO_COLOR") == "" && !a.dumb()}
 }
 
 // reply is the reply of a call, to be shown.

@@ -252,7 +252,7 @@ func (p *progressLog) write(e progressEvent) {
 // withProgress reports the progress of long calls: to the log, and as a bar on
 // a terminal. done removes the bar.
 func (a *app) withProgress(ctx context.Context) (_ context.Context, done func()) {
-	bar := isTerminal(a.errs) && !a.json
+	bar := isTerminal(a.errs) && !a.json && !a.dumb()
 	if a.progress == nil && !bar {
 		return ctx, func() {}
 	}

@@ -33,7 +33,7 @@ and why, and what changed, with the diff of one change. It sees every process
 that writes, and only reads: it creates no store and does not count as a writer.
 
 On a terminal the arrow keys choose the change whose diff is shown, and q quits.
-Elsewhere it prints a line for each event, or with --json an object.
+Elsewhere, and if TERM is dumb, it prints a line for each event, or with --json an object.
 
 With --capture it writes to the store. Whenever something changes in the
 workspace, it scans, records what other programs changed, and prints a line for
@@ -44,7 +44,7 @@ call.`,
 			if capture {
 				return a.capture(cmd.Context())
 			}
-			if a.json || !isTerminal(a.out.w) {
+			if a.json || !isTerminal(a.out.w) || a.dumb() {
 				return a.everyLook(cmd.Context(), (&eventWatch{a: a}).poll)
 			}
 			return (&screenWatch{a: a, p: a.printer()}).run(cmd.Context())
