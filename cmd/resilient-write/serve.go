@@ -339,7 +339,7 @@ func (s *httpSettings) flags(f *pflag.FlagSet) {
 	f.IntVar(&s.port, "port", 8000, "port to serve HTTP on; 0 selects a free port")
 	f.StringVar(&s.socket, "socket", "", "serve HTTP on a unix socket at this `path` (mode 0600) instead")
 	f.StringVar(&s.token, "token", "", "bearer token for HTTP requests, at least 16 characters (RW_TOKEN is not visible to other users); default: a new token, printed to stderr")
-	f.StringVar(&s.tokenFile, "token-file", "", "`file` that holds the token; created with a new token and mode 0600 if it does not exist")
+	f.StringVar(&s.tokenFile, "token-file", "", "`file` that holds the token; created with a new token and mode 0600 if it does not exist. Its directory must exist")
 	f.BoolVar(&s.noAuth, "no-auth", false, "accept HTTP requests without a token; on loopback only")
 	f.BoolVar(&s.plain, "allow-plain-http", false, "serve beyond loopback without TLS")
 	f.Func("allowed-origin", "allowed web `origin`, scheme://host[:port]; repeatable", appendTo(&s.origins))
@@ -528,6 +528,9 @@ func tokenOf(name string) (string, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return readToken(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w; create its directory first, with mode 0700", pathless(err))
 	}
 	if err != nil {
 		return "", err
