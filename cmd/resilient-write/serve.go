@@ -66,9 +66,9 @@ func newFlags(env func(string) string) (*pflag.FlagSet, *settings) {
 // those of serve and to those of the subcommands.
 func (s *settings) storeFlags(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.root, "root", cmp.Or(env("RW_WORKSPACE"), "."), "workspace `directory` (RW_WORKSPACE)")
-	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`; default: the one that exists, else in the repository's git directory, in the user's state, or .resilient_write in the workspace (RW_STATE_DIR)")
+	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`, relative to the workspace; default: the one that exists, else in the repository's git directory, in the user's state, or .resilient_write in the workspace (RW_STATE_DIR)")
 	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
-	f.StringVar(&s.policyFile, "policy-file", "", "policy `file`, which takes precedence over all flags; default policy.yaml in the state directory (RW_POLICY_FILE)")
+	f.StringVar(&s.policyFile, "policy-file", "", "policy `file`, relative to the workspace, which takes precedence over all flags; default policy.yaml in the state directory (RW_POLICY_FILE)")
 	f.StringVar(&s.gate, "gate", "", "content gate: block, advise or off; default block. A policy file in the state directory can only make it stricter")
 	f.BoolVar(&s.trustPolicy, "trust-workspace-policy", false, "let the policy file in the state directory weaken defaults even if git tracks it")
 	f.BoolVar(&s.inPlace, "in-place-on-busy", false, "write a file in place if it cannot be replaced, such as one that is mounted into a container; readers can see old and new bytes mixed")
