@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -300,7 +302,7 @@ var aliasWords = func() (words [][]byte) {
 	for name := range editAliases {
 		words = append(words, []byte(`"`+name+`"`))
 	}
-	return append(words, []byte(`"file_path"`), []byte(`"edits"`))
+	return append(words, []byte(`"file_path"`), []byte(`"edits"`), []byte(`"op"`), []byte(`"ops"`))
 }()
 
 // editAliases are the names that other tools have for the members of an edit.
@@ -311,8 +313,9 @@ var editAliases = map[string]string{
 
 // canonical gives arguments the names that the tool has for them, where a
 // model uses those of another tool by habit: file_path for path; [editAliases]
-// for one edit, or within one; and a string of JSON for the list edits. What it
-// cannot read it leaves to the strict decoder.
+// for one edit, or within one; and a string of JSON for the list edits. The same
+// holds for the operations of a transaction. What it cannot read it leaves to the
+// strict decoder.
 func canonical(t reflect.Type, args []byte) (out []byte, used []string, err error) {
 	ms, ok := members(args)
 	if !ok {
@@ -337,12 +340,14 @@ func canonical(t reflect.Type, args []byte) (out []byte, used []string, err erro
 	for _, m := range ms { // those of ours first, so that an alias is compared with them
 		switch name, value := m.Name, m.Value; {
 		case name == "file_path" && takes["path"] && !takes[name], isEditAlias(name) && takes["edits"]:
-		case name == "edits" && takes[name]:
-			fixed, alias := canonicalEdits(value)
-			used = append(used, alias...)
-			o.raw(name, fixed)
-			values[name] = fixed
 		default:
+			if takes[name] {
+				fixed, alias, err := canonicalWithin(name, value)
+				if err != nil {
+					return args, used, err
+				}
+				value, used = fixed, append(used, alias...)
+			}
 			o.raw(name, value)
 			values[name] = value
 		}
@@ -372,6 +377,48 @@ func canonical(t reflect.Type, args []byte) (out []byte, used []string, err erro
 
 func isEditAlias(name string) bool { return editAliases[name] != "" }
 
+// canonicalWithin is an argument with our names in what it holds: edits, op, which is one
+// operation of a transaction, or ops, a list of them.
+func canonicalWithin(name string, value []byte) (out []byte, used []string, err error) {
+	op := func(at string, one []byte) ([]byte, error) {
+		one, alias, err := canonical(reflect.TypeFor[rw.TxOp](), one)
+		if p := (*schema.Problem)(nil); errors.As(err, &p) {
+			p.Argument = at + "." + p.Argument
+		}
+		for _, name := range alias {
+			if !slices.Contains(used, name) {
+				used = append(used, name)
+			}
+		}
+		return one, err
+	}
+	switch name {
+	case "edits":
+		out, used = canonicalEdits(value)
+		return out, used, nil
+	case "op":
+		out, err = op(name, schema.Unquoted(value, '{'))
+		return out, used, err
+	case "ops":
+	default:
+		return value, nil, nil
+	}
+	list := schema.Unquoted(value, '[')
+	if !bytes.Equal(list, value) {
+		used = append(used, name)
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(list, &items) != nil {
+		return value, nil, nil
+	}
+	for i := range items {
+		if items[i], err = op(fmt.Sprintf("%s[%d]", name, i), items[i]); err != nil {
+			return value, used, err
+		}
+	}
+	return plain(items), used, nil
+}
+
 // canonicalEdits is a list of edits with our names.
 func canonicalEdits(list []byte) (out []byte, used []string) {
 	sent := list
@@ -393,9 +440,9 @@ func canonicalEdits(list []byte) (out []byte, used []string) {
 				used = append(used, m.Name)
 			}
 			switch {
-			case m.Name == "replace_all" && string(m.Value) == "true":
+			case m.Name == "replace_all" && (string(m.Value) == "true" || string(m.Value) == `"true"`):
 				o.raw("count", []byte("-1"))
-			case m.Name == "replace_all" && (string(m.Value) == "false" || string(m.Value) == "null"):
+			case m.Name == "replace_all" && slices.Contains([]string{"false", `"false"`, "null"}, string(m.Value)):
 			case isEditAlias(m.Name) && m.Name != "replace_all":
 				o.raw(editAliases[m.Name], m.Value)
 			default:
