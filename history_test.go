@@ -1864,6 +1864,12 @@ func TestSpellings(t *testing.T) {
 	seen := must(s.Scan(background, around.ScanRequest{}))(t)
 	equal(t, len(seen.Files), 0, seen)
 
+	write(t, s, "docs/new.md", "1\n", rw.ModeCreate)
+	deleted(t, s, "docs/new.md")
+	write(t, s, "docs/NEW.md", "2\n", rw.ModeCreate)
+	report := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
+	expect(t, report.Clean, "%+v", report.Problems)
+
 	// A program renames a file, and a directory, to another spelling only.
 	for _, names := range [][]string{{"Docs", "Theirs.md", "THEIRS.md"}, {"", "Docs", "DOCS"}} {
 		dir := disk.Foreign()

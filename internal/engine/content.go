@@ -320,7 +320,7 @@ func (s *Engine) openEntry(path string) (fsx.File, error) {
 		return nil, err
 	}
 	defer t.Close()
-	if !t.Exists() || t.Linked { // what a symbolic link leads to has another path
+	if !t.Exists() || t.Linked || t.Path != path { // what a symbolic link or another spelling leads to has another path
 		return nil, fs.ErrNotExist
 	}
 	return fsx.OpenEntry(t.Parent, t.Name)
