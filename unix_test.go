@@ -24,6 +24,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	statedirs "github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -462,6 +463,8 @@ func TestErrnosHaveMeanings(t *testing.T) {
 		word := map[syscall.Errno]string{unix.EPERM: "immutable", unix.EXDEV: "quotas"}[errno]
 		expect(t, strings.Contains(e.Hint, word), "%v: %s", errno, e.Hint)
 	}
+	e := s.DetailOf(&fs.PathError{Op: "link", Path: "x", Err: errors.Join(fsx.ErrUnsupported, unix.EPERM)})
+	expect(t, e.Detail == rw.ErrPermission && strings.Contains(e.Hint, "another file system"), "%v: %s", e, e.Hint)
 }
 
 // TestPoisonIsLeftByTheNextOpen: the mark of a failed flush is seen, reported and

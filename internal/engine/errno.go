@@ -52,7 +52,8 @@ var errnos = []struct {
 
 // hints are those of error numbers that say more than their code.
 var hints = map[error]string{
-	syscall.EPERM: "the process lacks the permission; the file or its directory may be immutable or append-only (lsattr), or the file another user's in a sticky directory; ask the user",
+	syscall.EPERM:      "the process lacks the permission; the file or its directory may be immutable or append-only (lsattr), or the file another user's in a sticky directory; ask the user",
+	fsx.ErrUnsupported: "the file system does not support this operation; where it can neither make links nor rename without replacing, no file can be created; ask the user to choose a workspace on another file system",
 	// A move between two mounts is refused before.
 	syscall.EXDEV: "the file system lets no file be renamed into this directory, which may have a project for quotas or a key for encryption of its own; ask the user to give the whole workspace the same",
 }
@@ -116,7 +117,11 @@ func classify(err error) *fault.Fault {
 	for _, row := range errnos {
 		if errors.Is(err, row.errno) && (row.detail != fault.InvalidPath || takesName(err)) {
 			e := fault.New(row.detail).Because(err)
-			if hint := hints[row.errno]; hint != "" {
+			hint := hints[row.errno]
+			if errors.Is(err, fsx.ErrUnsupported) {
+				hint = hints[fsx.ErrUnsupported]
+			}
+			if hint != "" {
 				e.Hintf("%s", hint)
 			}
 			return e
