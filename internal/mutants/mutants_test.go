@@ -425,7 +425,7 @@ var mutants = []mutant{
 	{
 		Point: 29, Fault: "the helper of exec makes two files of one descriptor",
 		File: "internal/sandbox/helper_linux.go",
-		Old:  "io.MultiReader(in.Buffered(), orders)", New: "io.MultiReader(in.Buffered(), os.NewFile(orderFD, \"order\"))",
+		Old:  "io.Copy(io.Discard, orders)", New: "io.Copy(io.Discard, os.NewFile(orderFD, \"order\"))",
 		Dir: "internal/sandbox", Run: "TestOrdersStayOpen",
 	},
 }

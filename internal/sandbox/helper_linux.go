@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func Main() {
 	}
 	// One file for each descriptor: the collector closes that of a file which nothing refers to.
 	orders := os.NewFile(orderFD, "order")
-	out, in := json.NewEncoder(os.NewFile(reportFD, "report")), json.NewDecoder(orders)
+	out, in := json.NewEncoder(os.NewFile(reportFD, "report")), gob.NewDecoder(orders)
 	if os.Args[1] == stageView {
 		var o order
 		err := in.Decode(&o)
@@ -87,7 +88,7 @@ func Main() {
 		os.Exit(1)
 	}
 	go func() { // the other process holds the pipe as long as it lives
-		io.Copy(io.Discard, io.MultiReader(in.Buffered(), orders))
+		io.Copy(io.Discard, orders)
 		killAll()
 		os.Exit(1)
 	}()

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,13 +99,13 @@ func (v *View) run(ctx context.Context, j Job) (exit Exit, started bool, err err
 	}
 	tmp := filepath.Join(v.Dir, tmpName)
 	env := append(j.Env[:len(j.Env):len(j.Env)], "TMPDIR="+tmp, "TMP="+tmp, "TEMP="+tmp)
-	send := json.NewEncoder(h.orders)
-	send.Encode(order{Root: j.Root, Dir: j.Dir, View: v.Dir, Way: v.Way, Bare: v.bare, Closed: j.Closed, Writable: j.Writable})
+	send := func(order any) { gob.NewEncoder(h.orders).Encode(order) } // each to a process of its own, and byte by byte
+	send(order{Root: j.Root, Dir: j.Dir, View: v.Dir, Way: v.Way, Bare: v.bare, Closed: j.Closed, Writable: j.Writable})
 	var last report
 	for lines := json.NewDecoder(h.reports); lines.Decode(&last) == nil; {
 		if last.Ready && !started {
 			started = true
-			send.Encode(command{j.Argv, env})
+			send(command{j.Argv, env})
 		}
 	}
 	werr := h.cmd.Wait()

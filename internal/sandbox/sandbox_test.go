@@ -214,6 +214,16 @@ func TestOutput(t *testing.T) {
 	testbed.Holds(t, name, "one\ntwo\n")
 }
 
+// TestBytes: paths, arguments and variables need not be UTF-8.
+func TestBytes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "\xff")
+	testbed.NoErr(t, os.Mkdir(dir, 0o755))
+	p := newPlaceIn(t, dir)
+	p.more = func(j *Job) { j.Env, j.Argv = append(j.Env, "ODD=\xfe"), append(j.Argv, "sh", "\xfd") }
+	_, exit := p.run(Overlay, `printf %s "$ODD" "$1"`)
+	testbed.Expect(t, exit == (Exit{}) && p.out.String() == "\xfe\xfd", "exit %+v: %q", exit, p.out.String())
+}
+
 // TestOrdersStayOpen: a garbage collection while the command runs does not close the pipe
 // by which the helper finds that the other process has ended.
 func TestOrdersStayOpen(t *testing.T) {
