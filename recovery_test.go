@@ -1176,6 +1176,19 @@ func TestALostStoreSaysSo(t *testing.T) {
 	}
 }
 
+// TestSlotsThatAreRemoved: a program that removes empty files removes slots, too.
+func TestSlotsThatAreRemoved(t *testing.T) {
+	s, dir := opened(t, nil)
+	write(t, s, "a.txt", "one\n", rw.ModeCreate)
+	emptyDir(t, statePath(dir, "staging"))
+	e := rw.AsError("", do(put("a.txt", "two\n", rw.ModeOverwrite))(s))
+	expect(t, e.Detail == rw.ErrStorePoisoned && e.Effect == rw.EffectNone && e.Context["lost"] == "state_dir_emptied", "%v %v", e, e.Context)
+	noErr(t, s.Close(background))
+	s = open(t, dir, nil)
+	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
+	check(t, s, true)
+}
+
 // restorations are the ways in which a segment of the journal is restored from a backup.
 var restorations = map[string]func(t *testing.T, backup, segment string){
 	"written over": func(t *testing.T, backup, segment string) {

@@ -289,7 +289,8 @@ func (p fileFacts) mayBeReplaced(parent fsx.Stat, self int) error {
 }
 
 // takeSlot takes a slot in a directory, or makes one that holds a link. Where
-// the directory was removed, as git clean does, another one is made.
+// the directory was removed, as git clean does, another one is made. It fails if that of
+// the state directory was emptied.
 func (m *Mutation) takeSlot(ctx context.Context, c *Commit, in *slotDir) error {
 	target, err := m.linkTarget(ctx)
 	if err != nil {
@@ -302,8 +303,14 @@ func (m *Mutation) takeSlot(ctx context.Context, c *Commit, in *slotDir) error {
 		} else {
 			x, err = c.takeSlot(in, m.suitsRoom(c))
 		}
-		if !IsAbsent(err) || in.path == "" || again {
+		if !IsAbsent(err) || again {
 			break
+		}
+		if in.path == "" {
+			if err := c.s.find(); err != nil {
+				return err
+			}
+			return c.s.lose(stateEmptied)
 		}
 		c.s.dropSlotDir(in)
 		parent, err := m.Target.Parent.Stat()
