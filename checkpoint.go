@@ -62,9 +62,9 @@ type CheckpointResult struct {
 //
 // Checkpoints have no history. But when the one that is replaced has other data and
 // was saved by another session, it is kept under its name with .replaced at the
-// end, and the result has the warning replaced_other_session; the next one that is
-// replaced so takes its place. A damaged one that is replaced is first copied to
-// quarantine/.
+// end, or twice if that is the name of another one, and the result has the warning
+// replaced_other_session; the next one that is replaced so takes its place. A
+// damaged one that is replaced is first copied to quarantine/.
 //
 // Errors: those of every write, [ErrInvalidArgument] for a bad name, format or
 // ttl, [ErrSyntaxInvalid] for data that is not JSON (or holds a key twice) or

@@ -432,6 +432,15 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 		saved(t, s, name+".replaced", "3")
 	}
 	length(t, must(os.ReadDir(statePath(dir, "checkpoints")))(t), 10)
+	as("one", "c.replaced", "json", json.RawMessage(`"named so"`))
+	for _, data := range []string{"1", "2", "3"} {
+		as("one", "c", "json", json.RawMessage(data))
+		equal(t, as("two", "c", "json", json.RawMessage("0")), call.WarnReplacedSession)
+		saved(t, s, "c.replaced", `"named so"`)
+		saved(t, s, "c.replaced.replaced", data)
+	}
+	as("one", "c.replaced.replaced", "json", json.RawMessage("4"))
+	fails(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("5"), Call: rw.Call{Session: "one"}}))(t, rw.ErrInvalidArgument)
 	most := strings.Repeat("n", 119)
 	for _, end := range []string{".replaced", "nnnnnnnnn", "nnnnnnnnm"} { // what is kept of one name is not that name, nor kept of another one
 		as("one", most+end, "json", jsonString(end))

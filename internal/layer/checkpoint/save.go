@@ -53,7 +53,10 @@ func (l *Layer) NewSave(ctx context.Context, c *engine.Commit, r Request) (*Save
 		Session: c.Req.Session, Caller: c.Req.Caller,
 		SHA256: engine.HashOf(content), Bytes: int64(len(content)), Chunked: len(content) > MaxInlineData, Raw: raw,
 	}}
-	c.ExtraLocks, c.Plan = []string{engine.PathLock(Path(r.Name)), engine.PathLock(Path(KeptName(r.Name)))}, p.plan
+	for name, i := r.Name, 0; i <= keptNames; name, i = KeptName(name), i+1 {
+		c.ExtraLocks = append(c.ExtraLocks, engine.PathLock(Path(name)))
+	}
+	c.Plan = p.plan
 	return p, nil
 }
 
@@ -145,11 +148,23 @@ func (p *Save) plan(context.Context) error {
 	return p.c.Choose(muts...)
 }
 
+// keptNames is how many names there are for the replaced checkpoint.
+const keptNames = 2
+
 // keep returns the mutations that store the replaced checkpoint under [KeptName],
-// in the place of one that was kept before.
+// in the place of one that was kept before. If that name was given to another
+// checkpoint, it is the KeptName of that.
 func (p *Save) keep() ([]*engine.Mutation, error) {
 	name := KeptName(p.Name)
 	before, err := p.l.Read(name, true)
+	for i := 1; err == nil && before.Corrupt == "" && before.KeptOf != p.Name; i++ {
+		if i == keptNames {
+			return nil, fault.New(fault.InvalidArgument).With("argument", "name").
+				Hintf("another session saved the checkpoint of this name, which cannot be kept, because %s is a checkpoint too; choose another name", name)
+		}
+		name = KeptName(name)
+		before, err = p.l.Read(name, true)
+	}
 	if err != nil && !engine.IsAbsent(err) {
 		return nil, err
 	}
@@ -160,7 +175,7 @@ func (p *Save) keep() ([]*engine.Mutation, error) {
 		}
 	}
 	h := p.old.Head
-	h.Name, h.Version = name, Version
+	h.Name, h.KeptOf, h.Version = name, p.Name, Version
 	if engine.ParseTime(h.UpdatedAt).IsZero() { // of another program
 		h.UpdatedAt = p.UpdatedAt
 	}

@@ -56,7 +56,8 @@ type Head struct {
 	SHA256    string `json:"sha256"` // of the data
 	Bytes     int64  `json:"bytes"`  // of the data
 	Chunked   bool   `json:"chunked"`
-	Raw       bool   `json:"raw,omitempty"` // data is a JSON value although the format is yaml
+	Raw       bool   `json:"raw,omitempty"`     // data is a JSON value although the format is yaml
+	KeptOf    string `json:"kept_of,omitempty"` // name of the checkpoint that another session replaced
 }
 
 // Document is the whole text; data is put in to the letter. nil data is stored in a
