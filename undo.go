@@ -67,7 +67,8 @@ type UndoResult struct {
 // [Store.Scan] found, all in one commit, and no others; without one such changes
 // are never undone. Directories that git ignores are left as they are.
 //
-// A file that another program changed since, through this store or not, is never
+// A file gets back its owner, ACLs and attributes, or there is a warning that it
+// does not. One that another program changed since, through this store or not, is never
 // touched: the whole call fails with [ErrChangedOutside]. The same error is
 // returned if a file would replace a directory that holds anything that is not
 // undone with it (context files). Other errors: [ErrNothingToUndo],

@@ -133,6 +133,80 @@ func TestMetadataSurvives(t *testing.T) {
 	}
 }
 
+// TestMetadataComesBack: a file that is brought back has the owner, group, extended
+// attributes and ACL that it had, or the reply says that it has not.
+func TestMetadataComesBack(t *testing.T) {
+	needsRoot(t)
+	acl := posixACL([]aclEntry{{1, 6, 0}, {2, 6, 1234}, {4, 4, 0}, {16, 6, 0}, {32, 0, 0}})
+	undo := func(n int) func(*rw.Store) ([]rw.Warning, error) {
+		return func(s *rw.Store) ([]rw.Warning, error) {
+			r, err := s.Undo(background, rw.UndoRequest{N: n})
+			return r.Warnings, err
+		}
+	}
+	restore := func(s *rw.Store) ([]rw.Warning, error) {
+		r, err := s.Restore(background, rw.RestoreRequest{Path: "file", SHA256: call.DigestOf([]byte("old\n"))})
+		return r.Warnings, err
+	}
+	del := func(s *rw.Store) { must(s.Delete(background, rw.DeleteRequest{Path: "file"}))(t) }
+	mv := func(from, to string) func(*rw.Store) {
+		return func(s *rw.Store) {
+			must(s.Move(background, rw.MoveRequest{Path: from, To: to, Overwrite: true}))(t)
+		}
+	}
+	both := func(s *rw.Store) {
+		del(s)
+		must(s.Delete(background, rw.DeleteRequest{Path: "same"}))(t)
+	}
+	for _, row := range []struct {
+		name  string
+		away  []func(*rw.Store)
+		back  func(*rw.Store) ([]rw.Warning, error)
+		state string
+		lost  bool
+	}{
+		{"delete", []func(*rw.Store){del}, undo(1), "", false},
+		{"delete, restored", []func(*rw.Store){del}, restore, "", false},
+		{"edited, deleted", []func(*rw.Store){func(s *rw.Store) { write(t, s, "file", "new\n", rw.ModeOverwrite) }, del}, undo(2), "", false},
+		{"deleted, created", []func(*rw.Store){del, func(s *rw.Store) { write(t, s, "file", "new\n", rw.ModeCreate) }}, undo(2), "", false},
+		{"moved", []func(*rw.Store){mv("file", "to/there")}, undo(1), "", false},
+		{"moved, edited", []func(*rw.Store){mv("file", "to/there"), func(s *rw.Store) { write(t, s, "to/there", "new\n", rw.ModeOverwrite) }}, undo(2), "", false},
+		{"replaced by a move", []func(*rw.Store){mv("plain", "file")}, undo(1), "", true},
+		{"a version of two files", []func(*rw.Store){both}, undo(2), "", true},
+		{"history elsewhere", []func(*rw.Store){del}, undo(1), mountElsewhere(t), true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s, dir := opened(t, &rw.Options{StateDir: row.state})
+			path := filepath.Join(dir, "file")
+			for _, name := range []string{"plain", "same", "file"} {
+				os.WriteFile(filepath.Join(dir, name), []byte("old\n"), 0o644)
+			}
+			os.WriteFile(filepath.Join(dir, "plain"), []byte("plain\n"), 0o644)
+			noErr(t, os.Chown(path, 1234, 2345))
+			noErr(t, unix.Setxattr(path, "user.note", []byte("keep"), 0))
+			noErr(t, unix.Setxattr(path, "system.posix_acl_access", acl, 0))
+			for _, do := range row.away {
+				do(s)
+			}
+			got, err := row.back(s)
+			noErr(t, err)
+			if lost := slices.ContainsFunc(got, func(w rw.Warning) bool { return w.Reason == call.WarnMetadataNotKept }); lost != row.lost {
+				t.Errorf("warnings %v", got)
+			}
+			var st unix.Stat_t
+			unix.Stat(path, &st)
+			equal(t, st.Mode&0o7777, 0o660)
+			testbed.Holds(t, path, "old\n")
+			if !row.lost {
+				equal(t, [2]uint32{st.Uid, st.Gid}, [2]uint32{1234, 2345})
+				equal(t, xattr(path, "user.note"), "keep")
+				equal(t, xattr(path, "system.posix_acl_access"), string(acl))
+			}
+			check(t, s, true)
+		})
+	}
+}
+
 // mountElsewhere returns a place for the state directory on another file system.
 func mountElsewhere(t *testing.T) string {
 	at := t.TempDir()

@@ -42,6 +42,9 @@ type undoing struct {
 	seq    uint64 // of the newest
 	first  uint64 // of the oldest
 	broken bool   // another program changed it between two of them
+
+	gone *journal.Mutation // the oldest by which the file left its name; nil if none did
+	at   string            // the path to which it was moved by that
 }
 
 // Undo makes the mutations by which a commit undoes others: every file becomes what it
@@ -93,9 +96,22 @@ func (l *Layer) Undo(ctx context.Context, c *engine.Commit, want Wanted, take Ta
 			return done, e
 		}
 	}
+	formerAt(files, c.Muts)
 	gone, err := l.GoneDirs(c.Muts, c.Dirs)
 	c.Dirs = append(c.Dirs, gone...)
 	return done, err
+}
+
+// formerAt sets the mutations of the names to which files were moved that get their old
+// names back.
+func formerAt(files []*undoing, muts []*engine.Mutation) {
+	at := map[string]*engine.Mutation{}
+	for _, m := range muts {
+		at[m.Path] = m
+	}
+	for i, f := range files {
+		muts[i].FormerAt = at[f.at]
+	}
 }
 
 // explain reports why earlier bytes are unavailable. If another program
@@ -152,6 +168,12 @@ func undoFiles(recs []*journal.Record) []*undoing {
 				f.broken = true
 			}
 			f.oldest, f.first = m, rec.Seq
+			if m.PrevSHA256 != "" && (m.SHA256 == "" || m.From != "") {
+				f.gone, f.at = m, ""
+				if to := slices.IndexFunc(rec.Muts, func(x journal.Mutation) bool { return x.From == f.path }); to >= 0 {
+					f.at = rec.Muts[to].Identity()
+				}
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b *undoing) int { return strings.Compare(a.path, b.path) })
@@ -214,6 +236,7 @@ func (l *Layer) undoOne(c *engine.Commit, f *undoing, group bool, git *observe.G
 		}
 	}
 	m := restored("undo", f.path, f.newest.SHA256, f.newest.Link())
+	m.Former = f.gone
 	v := version{sha: f.oldest.PrevSHA256, size: f.oldest.PrevBytes, recorded: f.oldest.Mode, by: []*journal.Mutation{f.oldest}}
 	if v.sha == "" {
 		m.Op, m.AbsentOK = engine.OpDelete, true

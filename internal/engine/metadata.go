@@ -10,38 +10,47 @@ import (
 )
 
 // applyMetadata gives the staged file the metadata it will have under its name: that
-// of the file it replaces, or what a new file gets in that directory. What
+// of the file it replaces or brings back, or what a new file gets in that directory. What
 // cannot be kept is a warning, not a failure.
 //
 // Ownership comes before the mode, because changing the owner clears the
 // set-id bits, and the mode after the ACL, which carries one of its own.
-func (m *Mutation) applyMetadata() error {
-	if !m.Prev.Exists || m.Prev.Link() {
-		if err := m.newMetadata(); err != nil || m.Perm == nil {
+func (m *Mutation) applyMetadata(s *Engine) error {
+	was, perm := m.Prev, m.Perm
+	if m.Former != nil {
+		f, done, err := m.former(s)
+		if err != nil {
+			return err
+		}
+		defer done()
+		was, perm = f, &f.Stat.Mode
+	}
+	if !was.Exists || was.Link() {
+		if err := m.newMetadata(); err != nil || perm == nil {
 			return err
 		}
 		m.metadata = true
-		return fsx.SetMode(m.Slot.File, *m.Perm)
+		return fsx.SetMode(m.Slot.File, *perm)
 	}
 	st, err := m.Slot.File.Stat()
 	if err != nil {
 		return err
 	}
-	was := m.Prev.Stat
-	if m.Perm != nil {
-		was.Mode = *m.Perm
+	mode := was.Stat.Mode
+	if perm != nil {
+		mode = *perm
 	}
-	asMade := st.Mode == was.Mode
-	if st.UID != was.UID || st.GID != was.GID {
+	asMade := st.Mode == mode
+	if st.UID != was.Stat.UID || st.GID != was.Stat.GID {
 		asMade = false
-		if m.Slot.File.Chown(was.UID, was.GID) != nil {
+		if m.Slot.File.Chown(was.Stat.UID, was.Stat.GID) != nil {
 			m.Warn(call.WarnMetadataNotKept)
 			// The group alone is often allowed, and without it the group bits
 			// would refer to another group.
-			m.Slot.File.Chown(-1, was.GID)
+			m.Slot.File.Chown(-1, was.Stat.GID)
 		}
 	}
-	copied, kept := m.copyXattrs()
+	copied, kept := m.copyXattrs(was.File)
 	if !kept {
 		m.Warn(call.WarnMetadataNotKept)
 	}
@@ -50,13 +59,59 @@ func (m *Mutation) applyMetadata() error {
 		return nil
 	}
 	m.metadata = true
-	return m.Slot.File.Chmod(was.Mode)
+	return m.Slot.File.Chmod(mode)
 }
 
-// copyXattrs copies the extended attributes of the previous file to the staged
-// file. It returns how many there are, and whether all were kept.
-func (m *Mutation) copyXattrs() (copied int, kept bool) {
+// former returns the file whose metadata the mutation brings back, with the mode that its
+// file gets: the one under the name to which it was moved or, of a deleted one, the version
+// that it has become. If history has only a copy of that, it is the present file.
+func (m *Mutation) former(s *Engine) (was fileFacts, done func(), err error) {
+	was, done = m.Prev, func() {}
+	mode := was.Stat.Mode
+	switch {
+	case m.Perm != nil:
+		mode = *m.Perm
+	case !was.Exists || was.Link():
+		st, err := m.Slot.File.Stat()
+		if err != nil {
+			return was, done, err
+		}
+		mode = st.Mode
+	}
+	kept := fileFacts{}
+	if m.FormerAt != nil {
+		kept = m.FormerAt.Prev
+	} else if f, err := s.OpenVersion(m.Former.PrevSHA256, m.Former); err == nil {
+		done = func() { f.Close() }
+		st, err := f.Stat()
+		id := beforeOf(m.Former).Stat
+		same := st.Ino == id.Ino && st.SameBirth(id) && st.Size == id.Size && st.Mtime == id.Mtime
+		kept = fileFacts{Exists: err == nil && same, Stat: st, File: f}
+	}
+	if kept.Exists {
+		was = kept
+	} else if m.Former.PrevExtra {
+		m.Warn(call.WarnMetadataNotKept)
+	}
+	was.Stat.Mode = mode
+	return was, done, nil
+}
+
+// hasExtra reports whether the file that is deleted, or replaced by a move, has metadata that no new file gets.
+func (m *Mutation) hasExtra() bool {
+	st, err := m.Slot.File.Stat()
+	if err != nil || st.UID != m.Prev.Stat.UID || st.GID != m.Prev.Stat.GID {
+		return true
+	}
 	attrs, err := m.Prev.File.Xattrs()
+	delete(attrs, "security.selinux") // a new file has one too
+	return err != nil || len(attrs) > 0
+}
+
+// copyXattrs copies the extended attributes of a file to the staged
+// file. It returns how many there are, and whether all were kept.
+func (m *Mutation) copyXattrs(from fsx.File) (copied int, kept bool) {
+	attrs, err := from.Xattrs()
 	if err != nil {
 		return 0, false
 	}

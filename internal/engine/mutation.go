@@ -70,6 +70,11 @@ type Mutation struct {
 	NoFollow          bool      // the path names the entry itself, also a symbolic link
 	WasLink           bool      // expected is the target of a symbolic link
 
+	// Former is the row that took the file away which the mutation brings back; nil if none
+	// did. FormerAt is the mutation of the name to which it was moved, if that is undone too.
+	Former   *journal.Mutation
+	FormerAt *Mutation
+
 	base   []byte // of a merge: the version that the caller expects
 	Base   string // its hash, once merged
 	Others string // of a merge: the diff from it to what was there
@@ -94,6 +99,7 @@ type Mutation struct {
 	Slot      *slotted
 	stageSt   fsx.Stat        // of the staged file
 	metadata  bool            // of it was changed
+	extra     bool            // the previous file has metadata that no new file gets
 	home      inode           // the directory of the target
 	shared    inode           // the target, if it is written in place and has other names
 	ch        *publish.Change // once it is being published
@@ -506,7 +512,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 	row := journal.Mutation{
 		Op: string(m.Applied), Path: m.Path,
 		SHA256: m.SHA, Bytes: m.Size, PrevSHA256: m.Prev.SHA, PrevBytes: m.Prev.Stat.Size,
-		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.Primitive), PrevID: m.Prev.id(s),
+		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.Primitive), PrevID: m.Prev.id(s), PrevExtra: m.extra,
 		PaySHA256: m.paySHA, PayBytes: m.PayBytes,
 	}
 	if m.Prev.Exists && m.Mode != m.Prev.Stat.Mode {

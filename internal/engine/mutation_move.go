@@ -46,5 +46,6 @@ func (m *Mutation) stageMove(c *Commit) error {
 	if !m.Prev.Exists {
 		return nil
 	}
+	m.extra = m.hasExtra()
 	return m.savePrevFor(c)
 }

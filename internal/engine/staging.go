@@ -176,7 +176,10 @@ func (m *Mutation) stage(ctx context.Context, c *Commit) error {
 	switch {
 	case m.Source != nil:
 		return m.stageMove(c)
-	case m.Primitive == publish.Delete || m.Link():
+	case m.Primitive == publish.Delete:
+		m.extra = !m.Private && m.hasExtra()
+		return nil
+	case m.Link():
 		return nil
 	}
 	if !m.Spooled {
@@ -186,7 +189,7 @@ func (m *Mutation) stage(ctx context.Context, c *Commit) error {
 	}
 	switch m.Primitive {
 	case publish.Create, publish.Replace:
-		if err := m.applyMetadata(); err != nil || !m.metadata {
+		if err := m.applyMetadata(c.s); err != nil || !m.metadata {
 			return err
 		}
 		return m.cut() // its flush commits the journal of the file system anyway

@@ -89,9 +89,10 @@ type Mutation struct {
 	PayBytes   int64    `json:"pay_bytes,omitempty"`
 	Slot       string   `json:"slot,omitempty"` // that the mutation uses; its name ends with its inode
 	SlotBorn   int64    `json:"slot_born,omitempty"`
-	PrevID     string   `json:"prev_id,omitempty"`  // inode.size.mtime.ctime, or inode.size.mtime.ctime.btime, of the file before
-	SlotDir    string   `json:"slot_dir,omitempty"` // the directory of the slot, a path in the workspace; "" is staging/
-	Dirs       []string `json:"dirs,omitempty"`     // directories the commit made
+	PrevID     string   `json:"prev_id,omitempty"`    // inode.size.mtime.ctime, or inode.size.mtime.ctime.btime, of the file before
+	PrevExtra  bool     `json:"prev_extra,omitempty"` // delete: the file had an owner or attributes that no new file gets
+	SlotDir    string   `json:"slot_dir,omitempty"`   // the directory of the slot, a path in the workspace; "" is staging/
+	Dirs       []string `json:"dirs,omitempty"`       // directories the commit made
 	Class      string   `json:"class,omitempty"`
 	Object     string   `json:"object,omitempty"`
 	ImportID   string   `json:"import_id,omitempty"`  // bytes of the legacy journal: from-to

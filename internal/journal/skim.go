@@ -142,6 +142,7 @@ var mutationFields = fieldsOf(reflect.TypeFor[Mutation](), map[string]func(*skim
 	"pay_sha256": func(k *skimmer) bool { return k.presence(&k.m.PaySHA256) },
 	"pay_bytes":  func(k *skimmer) bool { return k.signed(&k.m.PayBytes) },
 	"slot":       func(k *skimmer) bool { return k.presence(&k.m.Slot) },
+	"prev_extra": (*skimmer).skipAny,
 	"class":      func(k *skimmer) bool { return k.word(wordClass, &k.m.Class) },
 	"object":     func(k *skimmer) bool { return k.string(&k.m.Object) },
 	"import_id":  func(k *skimmer) bool { return k.string(&k.m.ImportID) },

@@ -57,7 +57,7 @@ func previousOf(line []byte) (list []string) {
 const usualRow = `{"seq":7,"ts":"2026-11-21T10:00:00.000001Z","kind":"commit","writer":"1-a","chain":"00","settled":6,"commit":"c","ref":2,` +
 	`"caller":"agent ä","session":"s","invocation":"i","key":"k","key_hash":"h","tx":"t","reason":"r","policy":"p","accept_risk":"why","level":"off",` +
 	`"reply":{"a":[1,true,null,{"b":"c"}],"d":{}},"manifest":"m","muts":[{"op":"append","path":"a/b","real":"c","from":"f","sha256":"aa",` +
-	`"bytes":12,"prev_sha256":"bb","prev_bytes":3,"mode":420,"prev_mode":384,"rev":2,"prev_seq":1,"how":"append","pay_sha256":"cc","pay_bytes":-9,"slot":"1-a-2","slot_born":1795664184395888174,"prev_id":"1.2.3.4.1795664184395888174",` +
+	`"bytes":12,"prev_sha256":"bb","prev_bytes":3,"mode":420,"prev_mode":384,"rev":2,"prev_seq":1,"how":"append","pay_sha256":"cc","pay_bytes":-9,"slot":"1-a-2","slot_born":1795664184395888174,"prev_id":"1.2.3.4.1795664184395888174","prev_extra":true,` +
 	`"slot_dir":"m/s","dirs":["x","y"],"class":"state","object":"o","import_id":"1-2","journal_id":"j","prev_git":"g","base":"b"},{"op":"","path":"","sha256":"","bytes":0,"prev_sha256":""}]}`
 
 // TestSkimReadsWhatDecodeReads: of every line Skim makes what decode makes,

@@ -435,7 +435,7 @@ func (in *importing) mutation(rec *journal.Record, i int) (journal.Mutation, boo
 	}
 	m := journal.Mutation{
 		Op: old.Op, Path: old.Path, Real: old.Real, From: old.From, SHA256: old.SHA256, Bytes: old.Bytes,
-		PrevSHA256: old.PrevSHA256, PrevBytes: old.PrevBytes, PrevMode: old.PrevMode &^ setID, PrevGit: old.PrevGit, Mode: old.Mode &^ setID, How: old.How, JournalID: old.JournalID,
+		PrevSHA256: old.PrevSHA256, PrevBytes: old.PrevBytes, PrevMode: old.PrevMode &^ setID, PrevGit: old.PrevGit, PrevExtra: old.PrevExtra, Mode: old.Mode &^ setID, How: old.How, JournalID: old.JournalID,
 	}
 	if rec.Kind == journal.KindConflict && old.Rev == 0 { // it is only a record
 		m.How = ""

@@ -165,6 +165,9 @@ func (r *Restore) Again(h *history.Layer, m *engine.Mutation, v *history.Version
 
 // over makes the mutation one that replaces the newest version.
 func (r *Restore) over(m *engine.Mutation, v *history.Version, newest *journal.Mutation) {
+	if m.Former = nil; newest.SHA256 == "" {
+		m.Former = newest
+	}
 	if !r.Force {
 		m.Expected, m.ExpectJournalHash = &newest.SHA256, true
 	}
