@@ -820,6 +820,10 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	_, err := s.HandoffRead(background, handoff.ReadRequest{})
 	equal(t, envelopeOf(t, dir, err, rw.ErrNotFound).Kind, rw.ErrStalePrecondition)
+	fields := ""
+	for i := range 4097 {
+		fields += fmt.Sprintf("f%d: 1\n", i)
+	}
 	for _, row := range []struct {
 		text  string
 		want  rw.Detail
@@ -837,11 +841,14 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 		{"---\nlast_good_state:\n  - path: a\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].sha256"}},
 		{"---\nlast_good_state:\n  - path: a\n    sha256: b\n    bytes: many\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].bytes"}},
 		{"---\ndependency_graph: [7]\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "dependency_graph[0]"}},
+		{"---\n" + fields + "---\n", rw.ErrBadEnvelope, map[string]any{
+			"hint": "the front matter is invalid: it has more than 4096 fields; move what is left over into the body; correct it in the file",
+		}},
 	} {
 		_, err := readByHand(t, s, dir, row.text)
 		e := envelopeOf(t, dir, err, row.want)
 		for key, want := range row.about {
-			expect(t, e.Context[key] == want, "%.40q: %s is %v, want %v", row.text, key, e.Context[key], want)
+			expect(t, e.Context[key] == want || key == "hint" && e.Hint == want, "%.40q: %s is %v, want %v", row.text, key, e.Context[key], want)
 		}
 		expect(t, e.Path == "HANDOFF.md" && e.Effect == rw.EffectNone, "%+v", e)
 	}

@@ -51,8 +51,9 @@ type FileVersion struct {
 	Available bool `json:"available"` // True when its content can still be read and restored.
 	// True for the newest version when history has no copy of it: its content is
 	// only in the file itself, where other programs can change or remove it.
-	HeadNotKept bool `json:"head_not_kept,omitempty"`
-	Erased      bool `json:"erased,omitempty"` // True when the operator erased its content.
+	HeadNotKept bool   `json:"head_not_kept,omitempty"`
+	Erased      bool   `json:"erased,omitempty"`  // True when the operator erased its content.
+	Problem     Detail `json:"problem,omitempty"` // Why it cannot be read, such as permission_denied.
 }
 
 // History lists the versions of a file, newest first, across deletions and moves:
@@ -88,7 +89,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	for i, v := range list {
 		out.Versions[i] = FileVersion{
 			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: digest(v.M.SHA256), Bytes: v.M.Bytes, Link: v.M.Link(), Op: v.M.Op, TS: timestamp(v.TS), Caller: v.Caller, Via: viaOf(v.Via),
-			Available: v.Available, HeadNotKept: v.HeadNotKept, Erased: v.Erased,
+			Available: v.Available, HeadNotKept: v.HeadNotKept, Erased: v.Erased, Problem: Detail(v.Problem),
 		}
 		if v.Group != nil {
 			out.Versions[i].Command = v.Group.Command

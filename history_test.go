@@ -1178,9 +1178,20 @@ func TestHeadNotKept(t *testing.T) {
 			v := h.Versions[0]
 			expect(t, v.HeadNotKept != kept && v.Available, "clones %v, %s: %+v", clones, path, v)
 			check(t, s, true)
+			fs.Inject(func(op simfs.Op) (f simfs.Fault) {
+				if op.Kind == "open" && op.Path == path {
+					f.Err = syscall.EACCES
+				}
+				return f
+			})
+			h = must(s.History(background, rw.HistoryRequest{Path: path}))(t)
+			v = h.Versions[0]
+			expect(t, v.Available == kept && (kept || v.Problem == rw.ErrPermission), "clones %v, %s: %+v", clones, path, v)
+			fs.Inject(nil)
 			fs.Remove(path)
 			h = must(s.History(background, rw.HistoryRequest{Path: path}))(t)
 			equal(t, h.Versions[0].Available, kept, "clones ", clones, ", ", path, " removed")
+			equal(t, h.Versions[0].Problem, "")
 			write(t, s, path, text[path], rw.ModeCreate)
 		}
 		noErr(t, s.Close(background))

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -1035,6 +1036,46 @@ func TestVersionThatIsOpen(t *testing.T) {
 			expect(t, haveText(contents(fs, false), text), "%s: %.40q is lost", level, text)
 		}
 	}
+}
+
+// TestObjectThatIsChangedLate: a version is written to after it became an object, and cannot
+// be kept again at once. Later calls of the same process keep it.
+func TestObjectThatIsChangedLate(t *testing.T) {
+	t.Parallel()
+	fs := simfs.New()
+	fs.WriteFile("a.txt", []byte(longText), 0o644)
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Beside: true}))(t)
+	noErr(t, do(put("a.txt", otherText, rw.ModeOverwrite))(s))
+	dir := fs.Foreign()
+	for _, name := range []string{rw.StateDirName, "history", hash(longText)[:2]} {
+		dir = must(dir.OpenDir(name))(t)
+	}
+	f := must(dir.Open(hash(longText), fsx.Read|fsx.Write, 0))(t)
+	changed := longText[:7] + humansText + longText[7+len(humansText):]
+	var failed atomic.Bool
+	fs.Inject(func(op simfs.Op) (fault simfs.Fault) {
+		if (op.Kind == "rename" || op.Kind == "create") && strings.Contains(op.Path+op.To, "/"+hash(changed)) {
+			failed.Store(true)
+			fault.Err = syscall.ENOSPC
+		}
+		return fault
+	})
+	f.WriteAt([]byte(humansText), 7)
+	f.Close()
+	for range 1000 {
+		if failed.Load() {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	fs.Inject(nil)
+	for i := range 3 {
+		noErr(t, do(put(fmt.Sprint("later", i), otherText, rw.ModeCreate))(s))
+	}
+	left := must(s.Unfinished())(t)
+	expect(t, haveText(contents(fs, false), changed), "what was written late is lost")
+	length(t, left, 0, "slots")
+	noErr(t, s.Close(background))
 }
 
 // losses are the ways in which a running store loses its directories, with the reason

@@ -530,11 +530,11 @@ func TestErrnosHaveMeanings(t *testing.T) {
 		unix.EXDEV: "policy_violation unknown fix_call 5", unix.EBUSY: "stale_precondition unknown retry_later 6",
 		unix.ENOENT: "stale_precondition unknown fix_call 4", unix.ENFILE: "quota_exceeded unknown retry_later 7",
 		unix.ESTALE: "write_corruption unknown abort 7", unix.ENOLCK: "write_corruption unknown abort 7", unix.EINVAL: "write_corruption unknown abort 7",
-		unix.EBADF: "write_corruption unknown abort 1",
+		unix.EBADF: "write_corruption unknown abort 1", unix.ENOMEM: "stale_precondition unknown retry_later 6",
 	} {
 		e := s.DetailOf(&fs.PathError{Op: "write", Path: "x", Err: errno})
 		equal(t, fmt.Sprintf("%s %s %s %d", string(e.Kind), e.Reason, e.Action, e.Code()), want, errno)
-		word := map[syscall.Errno]string{unix.EPERM: "immutable", unix.EXDEV: "quotas"}[errno]
+		word := map[syscall.Errno]string{unix.EPERM: "immutable", unix.EXDEV: "quotas", unix.ENOMEM: "memory"}[errno]
 		expect(t, strings.Contains(e.Hint, word), "%v: %s", errno, e.Hint)
 	}
 	e := s.DetailOf(&fs.PathError{Op: "link", Path: "x", Err: errors.Join(fsx.ErrUnsupported, unix.EPERM)})

@@ -45,7 +45,7 @@ var errnos = []struct {
 	{syscall.EAGAIN, fault.IOBusy},
 	{syscall.ENOENT, fault.NotFound},
 	{syscall.ENOTEMPTY, fault.IOBusy},
-	{syscall.ENOMEM, fault.TooManyFiles},
+	{syscall.ENOMEM, fault.IOBusy},
 	{syscall.EINVAL, fault.InvalidPath},
 	{syscall.EBADF, fault.Internal},
 }
@@ -54,6 +54,7 @@ var errnos = []struct {
 var hints = map[error]string{
 	syscall.EPERM:      "the process lacks the permission; the file or its directory may be immutable or append-only (lsattr), or the file another user's in a sticky directory; ask the user",
 	fsx.ErrUnsupported: "the file system does not support this operation; where it can neither make links nor rename without replacing, no file can be created; ask the user to choose a workspace on another file system",
+	syscall.ENOMEM:     "the system has too little memory at the moment; try again later",
 	// A move between two mounts is refused before.
 	syscall.EXDEV: "the file system lets no file be renamed into this directory, which may have a project for quotas or a key for encryption of its own; ask the user to give the whole workspace the same",
 }
@@ -207,7 +208,9 @@ func (s *Engine) partOf(name string) string {
 
 // IsShortage reports whether an error says that the process, or the system, has too little
 // of something at the moment. It says nothing of the file that was to be used.
-func IsShortage(err error) bool { return err != nil && classify(err).Code == fault.TooManyFiles }
+func IsShortage(err error) bool {
+	return err != nil && (classify(err).Code == fault.TooManyFiles || errors.Is(err, syscall.ENOMEM))
+}
 
 // IsOdd reports whether an error of reading a file says that what has its name cannot be
 // ours: it is no file, or too long.

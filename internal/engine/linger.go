@@ -384,5 +384,7 @@ func (s *Engine) checkObject(x adoption) {
 	if err != nil || s.syncDirs(x.slot.Dir) != nil {
 		return
 	}
-	s.keepChanged(x.spent, f)
+	if s.keepChanged(x.spent, f) != nil {
+		s.lingers(lingerer{spent: x.spent, size: unknownSize, failed: true})
+	}
 }

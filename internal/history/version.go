@@ -12,19 +12,22 @@ import (
 )
 
 // Kept reports whether the bytes of a version can be read; if not, erased reports whether
-// that is so because it, or the version that begins with it, was erased. It fails if too
-// many files are open to find out.
-func (s *Layer) Kept(v *Version) (kept, erased bool, err error) {
+// that is so because it, or the version that begins with it, was erased, and problem
+// what is wrong if it may be kept. It fails if too many files are open to find out.
+func (s *Layer) Kept(v *Version) (kept, erased bool, problem fault.Code, err error) {
 	r, _, err := s.VersionContent(v)
 	if err == nil {
 		r.Close()
-		return true, false, nil
+		return true, false, "", nil
 	}
 	if engine.IsShortage(err) {
-		return false, false, err
+		return false, false, "", err
 	}
-	var e *fault.Fault
-	return false, errors.As(err, &e) && e.Context["erased"] == true, nil
+	e := s.ErrorOf(err)
+	if problem = e.Code; problem == fault.VersionNotKept {
+		problem = ""
+	}
+	return false, e.Context["erased"] == true, problem, nil
 }
 
 // VersionContent opens the bytes of a version: in history, in the file itself,

@@ -268,7 +268,7 @@ func (d *decoder) split(args []byte) (*members, error) {
 			return nil, &Problem{Argument: clip(m.Name), Code: Duplicate}
 		}
 		if len(out.list) == MaxMembers {
-			return nil, &Problem{Code: TooMany, Want: fmt.Sprintf("at most %d members; leave out what the tool does not take", MaxMembers)}
+			return nil, &Problem{Code: TooMany, Want: fmt.Sprintf("at most %d members; leave the others out", MaxMembers)}
 		}
 		out.at[m.Name] = len(out.list)
 		out.list = append(out.list, m)

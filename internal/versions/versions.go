@@ -77,6 +77,7 @@ type Listed struct {
 	Available   bool // its content can still be read
 	HeadNotKept bool // it is the newest, and history has no copy of it
 	Erased      bool
+	Problem     fault.Code // why the content cannot be read, although it may be kept
 }
 
 // List returns the newest versions of a path, at most n, newest first, and whether there
@@ -96,7 +97,7 @@ func List(h *history.Layer, path string, n int) (list []Listed, more bool, err e
 	for _, v := range all[:min(len(all), n)] {
 		x := Listed{Version: v, Available: true}
 		if v.M.SHA256 != "" {
-			if x.Available, x.Erased, err = h.Kept(v); err != nil {
+			if x.Available, x.Erased, x.Problem, err = h.Kept(v); err != nil {
 				return nil, false, err
 			}
 		}

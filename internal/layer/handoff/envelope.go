@@ -131,8 +131,12 @@ func parse(doc []byte, envelope any) (body []byte, e *fault.Fault) {
 	}
 	var p *schema.Problem
 	if errors.As(err, &p) {
+		why := p.Error()
+		if p.Code == schema.TooMany && p.Argument == "" {
+			why = fmt.Sprintf("it has more than %d fields; move what is left over into the body", schema.MaxMembers)
+		}
 		return nil, fault.New(fault.BadEnvelope).With("field", p.Argument).With("problem", p.Code).
-			Hintf("the front matter is invalid: %s; correct it in the file", p.Error())
+			Hintf("the front matter is invalid: %s; correct it in the file", why)
 	}
 	if err != nil {
 		return nil, fault.New(fault.BadEnvelope).Because(err)
