@@ -855,6 +855,71 @@ func (x attack) unplaced(t *testing.T, errno syscall.Errno, n, m int, seen *int)
 	return true
 }
 
+// TestUnplacedObjectsSweep: a call that keeps an object in the state directory is killed at each
+// operation, and an operation on the object fails while the next Open completes the commit.
+// Open does not fail for it, and the Open after that finds the object if its row was written.
+func TestUnplacedObjectsSweep(t *testing.T) {
+	t.Parallel()
+	keyed := rw.Call{IdempotencyKey: attackKey}
+	for _, x := range []struct {
+		name    string
+		run, of func(*rw.Store) error
+	}{
+		{"/chunks/", doing((*rw.Store).ChunkAppend, rw.ChunkAppendRequest{Call: keyed, Session: "s", Content: []byte(longText)}), func(s *rw.Store) error {
+			_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})
+			return err
+		}},
+		{"/scratch/", doing((*rw.Store).ScratchPut, rw.ScratchPutRequest{Call: keyed, Content: []byte(longText)}), func(s *rw.Store) error {
+			_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash(longText))})
+			return err
+		}},
+		{"/checkpoints/", doing((*rw.Store).Checkpoint, rw.CheckpointRequest{Call: keyed, Name: "c", Data: []byte(`"x"`)}), func(s *rw.Store) error {
+			_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"})
+			return err
+		}},
+	} {
+		failed := 0
+		for n := 0; ; n++ {
+			var done error
+			for m := 0; ; m++ {
+				fs := simfs.New()
+				fs.StopAt(n)
+				s, err := attack{}.open(fs, rw.SyncFull, "0001")
+				if err == nil {
+					err = x.run(s)
+				}
+				done = err
+				fs.StopAt(-1)
+				fs.Kill()
+				count := 0
+				fs.Inject(func(op simfs.Op) simfs.Fault {
+					if strings.Contains(op.Path+op.To, x.name) && !strings.Contains(op.Kind, "sync") {
+						if count++; count == m+1 {
+							return simfs.Fault{Err: syscall.EIO}
+						}
+					}
+					return simfs.Fault{}
+				})
+				s = must(attack{}.open(fs, rw.SyncFull, "0002"))(t, "open")
+				fs.Inject(nil)
+				if count <= m {
+					break
+				}
+				failed++
+				s.Close(background)
+				s = must(attack{}.open(fs, rw.SyncFull, "0003"))(t, "the open after it")
+				if op := must(s.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey}))(t); len(op.Entries) > 0 {
+					noErr(t, x.of(s), "killed at ", n, ", an operation on ", x.name, " fails at ", m)
+				}
+			}
+			if done == nil {
+				break
+			}
+		}
+		expect(t, failed > 0, "nothing failed in %s", x.name)
+	}
+}
+
 // TestPermissionBeforeTheRow: a file whose name this process may not change is refused
 // before the commit is recorded, so that none has to be rolled back.
 func TestPermissionBeforeTheRow(t *testing.T) {

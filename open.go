@@ -173,7 +173,7 @@ type RecoveryReport struct {
 	// version is kept in history.
 	Conflicts []RecoveredPath `json:"conflicts"`
 	Swept     int             `json:"swept"` // Stale staging files that were removed.
-	// Unfinished writes left to a live writer, or left alone by a read-only open.
+	// Unfinished writes left to a live writer, to the next Open, or as they were.
 	Pending   int   `json:"pending"`
 	TornBytes int64 `json:"torn_bytes"` // Bytes of torn journal rows that were skipped.
 	Malformed int   `json:"malformed"`  // Unreadable journal lines.

@@ -1500,6 +1500,90 @@ func TestPoisonMoveOverSweep(t *testing.T) {
 	}
 }
 
+// TestFailedDirectorySweep: each flush of a directory fails, whatever part of the store makes
+// it. Another process that has the store open accepts no more writes: what it made there
+// may be lost.
+func TestFailedDirectorySweep(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(*rw.Store) error{
+		"overwrite":  do(put("a.txt", otherText, rw.ModeOverwrite)),
+		"refusal":    do(put("a.txt", "x", rw.ModeCreate)),
+		"chunk":      doing((*rw.Store).ChunkAppend, rw.ChunkAppendRequest{Session: "s", Content: []byte(longText)}),
+		"checkpoint": doing((*rw.Store).Checkpoint, rw.CheckpointRequest{Name: "c", Data: []byte(`"x"`)}),
+		"scratch":    doing((*rw.Store).ScratchPut, rw.ScratchPutRequest{Content: []byte(longText)}),
+		"staged":     doing((*rw.Store).TxBegin, rw.TxBeginRequest{}),
+		"call": func(s *rw.Store) error {
+			_, err := s.BeginCall(background, around.ToolCall{Host: "h", Session: "s", ID: "1"})
+			return err
+		},
+		"erase": func(s *rw.Store) error {
+			_, err := s.Admin().Erase(background, admin.EraseRequest{Secret: []byte("quite another line")})
+			return err
+		},
+		"scan":     doing((*rw.Store).Scan, around.ScanRequest{}),
+		"snapshot": doing((*rw.Store).Snapshot, around.SnapshotRequest{}),
+		"compact": func(s *rw.Store) error {
+			_, err := s.Admin().Compact(background, admin.CompactRequest{KeepRows: new(int)})
+			return err
+		},
+		"repair": func(s *rw.Store) error {
+			_, err := s.Admin().Repair(background, admin.RepairRequest{})
+			return err
+		},
+		"close": func(s *rw.Store) error { return s.Close(background) },
+		"open":  nil, // after a process that died in a call that makes directories
+	}
+	for name, call := range calls {
+		failed := 0
+		for n := 0; ; n++ {
+			fs := simfs.New()
+			open := func(nonce string) (*simfs.Process, *rw.Store, error) {
+				p := fs.NewProcess()
+				s, err := rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond},
+					rw.Sim{Nonce: nonce, Process: p, LockWait: time.Millisecond, Segment: 500})
+				return p, s, err
+			}
+			p, a, err := open("0001")
+			noErr(t, err)
+			_, b, err := open("0002")
+			noErr(t, err)
+			noErr(t, do(put("a.txt", longText, rw.ModeCreate), put("a.txt", otherText, rw.ModeAppend))(a))
+			if call == nil {
+				fs.Before(func(op simfs.Op) {
+					if strings.HasSuffix(op.To, "x/y/z.txt") {
+						fs.Before(nil)
+						p.Kill()
+					}
+				})
+				do(put("x/y/z.txt", longText, rw.ModeCreate))(a)
+				fs.Before(nil)
+				fs.Foreign().Rename("x", fs.Foreign(), "moved")
+			}
+			count := 0
+			fs.Inject(func(op simfs.Op) simfs.Fault {
+				if op.Kind == "syncdir" {
+					if count++; count == n+1 {
+						return simfs.Fault{Err: syscall.ENOSPC}
+					}
+				}
+				return simfs.Fault{}
+			})
+			if call == nil {
+				open("0003")
+			} else {
+				call(a)
+			}
+			fs.Inject(nil)
+			if count <= n {
+				break
+			}
+			failed++
+			isErr(t, do(put("b.txt", longText, rw.ModeCreate))(b), rw.ErrStorePoisoned, name, ": flush ", n)
+		}
+		expect(t, failed > 0, "%s flushes no directory", name)
+	}
+}
+
 // TestPoisonBesideSettlingSweep: a process is stopped while it empties the slots of commits,
 // after their replies. The flush of another one fails, and a third one opens the store. Before
 // one of its operations on a slot, the first one continues.

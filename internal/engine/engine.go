@@ -53,6 +53,7 @@ type Engine struct {
 
 	commits     atomic.Uint64 // counts the names of commits
 	Poisoned    atomic.Bool
+	poisonDue   atomic.Bool   // other processes are to be told of it
 	unflushed   error         // why a directory could not be flushed before the journal was open
 	doubt       doubt         // what a failed flush had left when the store was opened
 	ways        written       // inodes of the directories that are known to be durable
@@ -200,7 +201,10 @@ func (s *Engine) countIn() error {
 	return nil
 }
 
-func (s *Engine) Leave() { s.Flights.Done() }
+func (s *Engine) Leave() {
+	s.tellPoison()
+	s.Flights.Done()
+}
 
 // SyncDir makes the entries of d durable.
 //

@@ -50,6 +50,9 @@ func (s *Engine) OpenState(parent fsx.Dir, name string, exists bool) error {
 	if err != nil {
 		return err
 	}
+	for _, d := range []fsx.Dir{s.Disk.Root, s.Disk.State} {
+		d.OnFailedSync(s.lostNames)
+	}
 	if other, err := fsx.Inherit(s.Disk.State); err != nil {
 		return err
 	} else if other {
@@ -80,11 +83,7 @@ func (s *Engine) openParts() error {
 		return err
 	}
 	if !s.Opts.ReadOnly {
-		err := durable.Mkdirs(s.Disk.State, 0o700, openedParts...)
-		var lost *durable.FlushError
-		if errors.As(err, &lost) {
-			s.unflushed = err
-		} else if err != nil {
+		if err := durable.Mkdirs(s.Disk.State, 0o700, openedParts...); err != nil && s.unflushed == nil {
 			return err
 		}
 	}
@@ -483,6 +482,7 @@ func (s *Engine) shut() error {
 	}
 	s.slotDirs.close(s.lost.Load() != nil)
 	if s.Log != nil {
+		s.tellPoison()
 		keep(s.Log.Close())
 	}
 	if s.Rows != nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,27 @@ func (s *Engine) Poison(cause error) error {
 		e.Hint += fault.StorePoisoned.Class().Hint
 	}
 	return e.With("poisoned", true)
+}
+
+// lostNames poisons the store after a failed flush of a directory of the state: it may have
+// lost what other processes made there. If this process is using the journal, the others
+// learn of it at the end of the call.
+func (s *Engine) lostNames(err error) {
+	if s.Log == nil {
+		s.unflushed = cmp.Or(s.unflushed, err)
+		return
+	}
+	s.Poisoned.Store(true)
+	if !s.Log.TryPoison() {
+		s.poisonDue.Store(true)
+	}
+}
+
+// tellPoison ends what lostNames began.
+func (s *Engine) tellPoison() {
+	if s.poisonDue.Load() && s.poisonDue.Swap(false) {
+		s.Log.Poison()
+	}
 }
 
 // certify fails if a flush of any process has failed: then no later one proves anything.

@@ -21,7 +21,7 @@ type Report struct {
 	Finished, Aborted, Conflicts []RecoveredPath
 
 	Swept         int   // stale staging files that were removed
-	Pending       int   // unfinished writes left to a live writer, or by a read-only open
+	Pending       int   // unfinished writes left to a live writer, to the next Open, or by a read-only open
 	TornBytes     int64 // of torn journal rows that were skipped
 	Malformed     int   // unreadable journal lines
 	Imported      int64 // rows of the journal of the Python implementation
@@ -55,6 +55,7 @@ func (r *Report) add(found *Report) {
 	for _, note := range found.Warnings {
 		r.Warn(note.Reason)
 	}
+	r.Pending += found.Pending
 	r.broken = cmp.Or(r.broken, found.broken)
 }
 

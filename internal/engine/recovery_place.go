@@ -95,10 +95,15 @@ func (f *finisher) place(ctx context.Context) error {
 			return err // it says nothing of this file: the next Open places it
 		}
 		if err != nil && err != errGone {
-			p.reason = "unplaced"
 			if errors.Is(err, syscall.EIO) {
 				f.found.broken = err
 			}
+			if m.Class != "" { // history has none of its bytes
+				p.leave()
+				f.found.Pending++
+				continue
+			}
+			p.reason = "unplaced"
 		}
 		if p.reason != "" {
 			if err := p.conflict(ctx); err != nil {
@@ -473,10 +478,15 @@ func (p *recovered) isWhole() (bool, error) {
 // keepOrLeave makes the staged bytes a version, or leaves them in the slot for the next Open.
 func (p *recovered) keepOrLeave() {
 	if p.keepOurs() != nil {
-		p.left = true
-		p.f.s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
+		p.leave()
 		p.f.found.Warn(call.WarnHistorySkipped)
 	}
+}
+
+// leave leaves the staged bytes in the slot for the next Open.
+func (p *recovered) leave() {
+	p.left = true
+	p.f.s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
 }
 
 var errUnread = errors.New("the staged file could not be opened")

@@ -108,6 +108,10 @@ type Dir interface {
 	// Sync makes the entries of the directory durable, not their files.
 	Sync() error
 
+	// OnFailedSync has failed called with the error of each Sync of the directory, and
+	// of those that are opened from it, that fails.
+	OnFailedSync(failed func(error))
+
 	// SyncEach is Sync of each of the files and directories, which may be anywhere, all requested at
 	// once, so that the file system can combine them. It returns when all are done; errs holds the
 	// result of each. If the system does not support this, or not now, err is [ErrUnsupported], and

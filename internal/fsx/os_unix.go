@@ -55,7 +55,8 @@ const FlushesNames = true
 // dir is a directory of the real file system.
 type dir struct {
 	handle
-	owner *owner // of what is created in it; nil: this process
+	owner  *owner      // of what is created in it; nil: this process
+	failed func(error) // is told of failed flushes; nil: nothing is
 }
 
 type owner struct{ uid, gid int }
@@ -79,8 +80,18 @@ func (d *dir) OpenDir(name string) (Dir, error) {
 		return nil, bare("opendir", name, err)
 	}
 	sub := newDir(fd, name)
-	sub.owner = d.owner
+	sub.owner, sub.failed = d.owner, d.failed
 	return sub, nil
+}
+
+func (d *dir) OnFailedSync(failed func(error)) { d.failed = failed }
+
+func (d *dir) Sync() error {
+	err := d.handle.Sync()
+	if err != nil && d.failed != nil {
+		d.failed(err)
+	}
+	return err
 }
 
 // Inherit makes what is created in a directory, and in those that are opened from it,

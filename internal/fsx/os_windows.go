@@ -381,6 +381,8 @@ func (d *dir) Xattr(name string) ([]byte, error) {
 // disk.
 func (d *dir) Sync() error { return nil }
 
+func (d *dir) OnFailedSync(func(error)) {}
+
 // SyncEach has no counterpart here.
 func (d *dir) SyncEach([]Syncer) ([]error, error) {
 	return nil, &fs.PathError{Op: "synceach", Path: ".", Err: ErrUnsupported}

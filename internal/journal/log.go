@@ -401,6 +401,25 @@ func (l *Log) Poison() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.poison()
+}
+
+// TryPoison is Poison, unless this process is doing something with the log, or knows that
+// it is poisoned.
+func (l *Log) TryPoison() bool {
+	if l.Poisoned() || l.o.ReadOnly {
+		return true
+	}
+	if !l.mu.TryLock() {
+		return false
+	}
+	defer l.mu.Unlock()
+	l.poison()
+	return true
+}
+
+// poison is Poison with l.mu held.
+func (l *Log) poison() {
 	if unlock, err := l.kernelLock(context.Background(), lockByte, l.lockWait()); err == nil {
 		defer unlock()
 	}

@@ -109,6 +109,13 @@ var mutants = []mutant{
 		Dir: "internal/journal", Run: "TestPoison",
 	},
 	{
+		Point: 8, Fault: "a failed flush of a directory outside of a commit poisons nobody",
+		File: "internal/engine/poison.go",
+		Old:  "\tif s.Log == nil {\n\t\ts.unflushed = cmp.Or(s.unflushed, err)\n\t\treturn\n\t}\n",
+		New:  "\tif s.Log == nil {\n\t\ts.unflushed = cmp.Or(s.unflushed, err)\n\t}\n\treturn\n",
+		Run:  "TestFailedDirectorySweep",
+	},
+	{
 		Point: 8, Fault: "a poisoned process empties slots that another one completes",
 		File: "internal/engine/settle.go",
 		Old:  "if err := s.certify(); err != nil { // as in emptying", New: "if err := s.certify(); err != nil && s == nil {",
@@ -277,6 +284,12 @@ var mutants = []mutant{
 		Old:  "\terr := durable.Mkdirs(s.dir, 0o700, names...)\n",
 		New:  "\tif _, err := s.dir.Lstat(names[0]); err == nil {\n\t\treturn nil\n\t}\n\terr := durable.Mkdirs(s.dir, 0o700, names...)\n",
 		Dir:  "internal/blob", Run: "TestSavedAfterAFailedFlush",
+	},
+	{
+		Point: 25, Fault: "an object of the state that recovery cannot place is dropped",
+		File: "internal/engine/recovery_place.go",
+		Old:  "if m.Class != \"\" { // history", New: "if false { // history",
+		Run: "TestUnplacedObjectsSweep",
 	},
 	{
 		Point: 25, Fault: "a slot is emptied before the copy of its version is flushed",

@@ -13,7 +13,10 @@ import (
 )
 
 // dir is an open directory of one process.
-type dir struct{ handle }
+type dir struct {
+	handle
+	failed func(error) // is told of failed flushes; nil: nothing is
+}
 
 func (d *dir) at(name string) string {
 	if checkName(name) != nil {
@@ -94,7 +97,7 @@ func (d *dir) OpenDir(name string) (fsx.Dir, error) {
 		if n.kind != fsx.Directory {
 			return fail(op, syscall.ENOTDIR)
 		}
-		out = &dir{handle{f: d.f, n: n, path: d.at(name), process: d.process}}
+		out = &dir{handle: handle{f: d.f, n: n, path: d.at(name), process: d.process}, failed: d.failed}
 		d.process.openedDir(out)
 		return nil
 	})
@@ -198,7 +201,7 @@ func (d *dir) Look(path string) (st fsx.Stat, err error) {
 	err = d.f.do(d.process, Op{Kind: "lstat", Path: join(d.path, path)}, func(op Op) error {
 		n := d.n
 		for name := range strings.SplitSeq(path, "/") {
-			in := &dir{handle{f: d.f, n: n}}
+			in := &dir{handle: handle{f: d.f, n: n}}
 			if n, err = in.entry(op, name); err != nil {
 				return err
 			}
@@ -388,12 +391,18 @@ func (d *dir) Xattr(name string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "getxattr", Path: name, Err: fs.ErrNotExist}
 }
 
+func (d *dir) OnFailedSync(failed func(error)) { d.failed = failed }
+
 func (d *dir) Sync() error {
-	return d.self(Op{Kind: "syncdir"}, func(Op) error {
+	err := d.self(Op{Kind: "syncdir"}, func(Op) error {
 		d.f.persist(func(n *inode) bool { return n == d.n })
 		d.n.dmeta = d.n.meta.clone()
 		return nil
 	})
+	if err != nil && d.failed != nil {
+		d.failed(err)
+	}
+	return err
 }
 
 // SyncEach is one operation for each flush, in order.

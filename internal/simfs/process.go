@@ -38,14 +38,14 @@ func (f *FS) Foreign() fsx.Dir {
 	defer f.mu.Unlock()
 	p := &Process{f: f, foreign: true, stopAt: -1, pauseAt: -1}
 	f.started = append(f.started, p)
-	return &dir{handle{f: f, n: f.root, process: p}}
+	return &dir{handle: handle{f: f, n: f.root, process: p}}
 }
 
 // Root is the top directory as the process sees it.
 func (p *Process) Root() fsx.Dir {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
-	return &dir{handle{f: p.f, n: p.f.root, process: p}}
+	return &dir{handle: handle{f: p.f, n: p.f.root, process: p}}
 }
 
 // Kill ends the process: its handles are invalid and its locks are released. Its writes

@@ -182,7 +182,7 @@ func (f *FS) UseAgain(ino uint64) {
 func (f *FS) Root() fsx.Dir {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &dir{handle{f: f, n: f.root, process: f.current}}
+	return &dir{handle: handle{f: f, n: f.root, process: f.current}}
 }
 
 // Open lists what the process that Root uses has open.
