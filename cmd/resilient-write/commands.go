@@ -66,7 +66,7 @@ var checkpoints = []verb{
 
 var scratches = []verb{
 	{"scratch_put", "put", "Store raw material, from standard input or --from", "", nil, "content", nil},
-	{"scratch_get", "get SHA256", "Print raw material", "", []string{"sha256"}, "", showContent},
+	{"scratch_get", "get SHA256", "Print raw material, by its hash, the first digits of it, or its label", "", []string{"sha256"}, "", showContent},
 	{"scratch_ref", "ref", "Show the facts about raw material", "", nil, "", nil},
 	{"scratch_list", "list", "List the scratchpad", "", nil, "", nil},
 	{"scratch_delete", "delete", "Delete raw material", "", nil, "", nil},

@@ -301,6 +301,9 @@ func (a *app) call(ctx context.Context, tool string, looks bool, call asked, sho
 			if err := rowsOf(ctx, store, tool, call.fields); err != nil {
 				return err
 			}
+			if err := wholeHash(ctx, store, tool, call.fields); err != nil {
+				return err
+			}
 		}
 		args := call.raw
 		if args == nil {
