@@ -76,7 +76,7 @@ func (b *results) verdict() string {
 		}
 		return strings.Join(of, ", ")
 	}
-	return fmt.Sprintf("The aim was to be better than every figure of the literature, that of its own system included. With the guided agent resilientwrite is better in: %s; it is **not** better in: %s.\n\nBytes that resilientwrite itself lost: %s. Of the credentials of C7 it left on disk: %s.",
+	return fmt.Sprintf("The aim was to be better than every figure of the literature, including that of its own system. With the guided agent resilientwrite is better in: %s. It is **not** better in: %s.\n\nBytes that resilientwrite itself lost: %s. Of the credentials of C7 it left on disk: %s.",
 		list(better), list(worse), list(b.losses()), b.leaks())
 }
 

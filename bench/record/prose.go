@@ -5,16 +5,17 @@ package main
 // What is said about the figures, whatever they are.
 
 const readTotals = `
-Data loss is the probability that bytes are lost *when something goes wrong*: **every trial has a fault**, and how often faults happen in practice is not in these figures. Recovery is the time from the first failure
-until the agent is where it should be: what was measured, the restart of a tool that died included, and 0.4 s for each further call, as a model takes to think, and 1 s for each wait that an agent was told to make and made. It is the
-mean of the medians of the cells in which any trial recovered, which flatters an arm in which few did; the column beside it takes only the cells in which some trial recovered with every arm. Every scenario weighs the same; C7 asks about secrets
-and not about loss, C10 has no time.
+Data loss is the probability that bytes are lost *when something goes wrong*: **every trial has a fault**. How often faults happen in practice is not in these figures.
 
-The *guided* agent does what the tool says to do next, and goes by the words of the answer where the tool says nothing, as with the two plain arms. The mean of all agents takes in one that goes by words only, and one that reads no answer at all.
+Recovery is the time from the first failure until the agent is where it should be. It is the measured time, with the restart of a tool that died, and 0.4 s for each further call, as a model takes to think, and 1 s for each wait that an agent was
+told to make and made. It is the mean of the medians of the cells in which any trial recovered, which flatters an arm in which few did. The column beside it takes only the cells in which some trial recovered with every arm. Every scenario weighs
+the same. C7 asks about secrets and not about loss, and C10 has no time.
+
+The *guided* agent does what the tool says to do next. Where the tool says nothing, it goes by the words of the answer, as with the two plain arms. The mean of all agents takes in one that goes by words only, and one that reads no answer at all.
 All of them are scripts, not models.
 
-The literature is arXiv 2604.10842: the naive and the defensive way to write, and the system of its authors. Figures marked * – data loss and self-correction – are **estimates of its authors**, not measurements, and its tasks, faults and tools are not
-ours: the rows are in one table to compare orders of magnitude, not to divide one by the other.
+The literature is arXiv 2604.10842: the naive and the defensive way to write, and the system of its authors. Figures marked * (data loss and self-correction) are **estimates of its authors**, not measurements. Its tasks, faults and tools are not
+ours. The rows are in one table to compare orders of magnitude, not to divide one by the other.
 `
 
 const readEquals = `
