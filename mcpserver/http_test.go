@@ -1421,6 +1421,24 @@ func TestHTTPSessions(t *testing.T) {
 	}
 }
 
+// TestHTTPRepliesCarryTheNumberThatCame: a number that no float64 holds comes back to the
+// digit, also on a reply that became a stream.
+func TestHTTPRepliesCarryTheNumberThatCame(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	for _, id := range []string{`9007199254740993`, `1763736000123456789`, `99999999999999999999999`, `-9007199254740995`, `1.5`, `1.0`, `0`, `"9007199254740993"`} {
+		res, body := s.do(s.request("POST", "/mcp", strings.Replace(fmt.Sprintf(initBody, "c"), `"id":"init"`, `"id":`+id, 1)))
+		expect(t, strings.Contains(body, `"id":`+id+`,`), "initialize %s: %s", id, body)
+		for _, call := range []string{
+			`"method":"ping"`, `"method":"no/such"`, `"method":"tools/call","params":{"name":"rw_validate","arguments":{"content":"{}"}}`,
+			`"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":` + fmt.Sprintf("%q", strings.Trim(id, `"`)+"a") + `,"content":"x"},"_meta":{"progressToken":1}}`,
+		} {
+			_, body := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":`+id+`,`+call+`}`, "Mcp-Session-Id", res.Header.Get("Mcp-Session-Id")))
+			expect(t, strings.Contains(body, `"id":`+id+`,`), "%s %s: %s", call, id, body)
+		}
+		s.want(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", res.Header.Get("Mcp-Session-Id")), 200)
+	}
+}
+
 // TestHTTPRefusedInitializeLeavesNoSession: the place of a session that was not
 // begun is free again.
 func TestHTTPRefusedInitializeLeavesNoSession(t *testing.T) {

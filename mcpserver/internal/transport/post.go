@@ -225,6 +225,9 @@ func (h *HTTP) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) *r
 		out, finish = c, c.finish
 	}
 	defer finish() // also when it panics
+	if other := asFloat(m.ID); other != "" {
+		out = idWriter{out, other, m.ID}
+	}
 	r = r.WithContext(context.WithValue(ctx, exchangeKey{}, ex))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.slim)), int64(len(m.slim))
 	m.raw = nil // the tool has its own copy of long arguments
@@ -234,6 +237,46 @@ func (h *HTTP) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) *r
 	}
 	return nil
 }
+
+// asFloat is the number by which the protocol library answers one that no float64 holds, or
+// "" if it answers by the number that came.
+func asFloat(id json.RawMessage) string {
+	var number float64
+	if json.Unmarshal(id, &number) != nil {
+		return ""
+	}
+	if text, err := json.Marshal(number); err == nil && !bytes.Equal(text, id) {
+		return string(text)
+	}
+	return ""
+}
+
+// idWriter puts the number that came back into the reply.
+type idWriter struct {
+	http.ResponseWriter
+	other string
+	id    json.RawMessage
+}
+
+func (w idWriter) Write(p []byte) (int, error) {
+	const event, head = "event: message\ndata: ", `{"jsonrpc":"2.0","id":`
+	rest, isEvent := bytes.CutPrefix(p, []byte(event))
+	rest, ok := bytes.CutPrefix(rest, []byte(head+w.other+","))
+	if !ok {
+		return w.ResponseWriter.Write(p)
+	}
+	begin := head + string(w.id) + ","
+	if isEvent {
+		begin = event + begin
+	}
+	if _, err := io.WriteString(w.ResponseWriter, begin); err != nil {
+		return 0, err
+	}
+	_, err := w.ResponseWriter.Write(rest)
+	return len(p), err
+}
+
+func (w idWriter) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 
 // bounded is a context that also ends with another one.
 func bounded(ctx, other context.Context) (context.Context, context.CancelFunc) {
