@@ -149,10 +149,36 @@ func (s *Store) judged(err error) error {
 func (s *Store) done(name string, d *sub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.users--; d.users == 0 && len(s.subs) > s.most && s.subs[name] == d {
-		delete(s.subs, name)
+	d.users--
+	here := s.subs[name] == d
+	if d.users == 0 && (!here || len(s.subs) > s.most) {
+		if here {
+			delete(s.subs, name)
+		}
 		d.Close()
 	}
+}
+
+// removed reports whether err came because another program has removed the directory of sha
+// while it was open. It is made again for the next call.
+func (s *Store) removed(sha string, err error) bool {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.subs[sha[:2]]
+	if d == nil {
+		return false
+	}
+	if st, err := d.Stat(); err != nil || st.Nlink > 0 {
+		return false
+	}
+	delete(s.subs, sha[:2])
+	if s.full, s.all = false, false; d.users == 0 {
+		d.Close()
+	}
+	return true
 }
 
 // Trim closes the directories that are not in use, for a process that has no
@@ -231,7 +257,10 @@ func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, mode uint32, sha str
 			return err
 		}
 	}
-	return dir.Rename(name, sub, sha)
+	if err = dir.Rename(name, sub, sha); s.removed(sha, err) {
+		return s.Adopt(dir, name, f, mode, sha)
+	}
+	return err
 }
 
 // Release moves an object out of the store, durably once dir is flushed too: one that
@@ -368,7 +397,9 @@ func (s *Store) Draft(sha string) (*Draft, error) {
 	tmp := durable.TempName(sha)
 	f, err := sub.Open(tmp, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if err != nil {
-		done()
+		if done(); s.removed(sha, err) {
+			return s.Draft(sha)
+		}
 		return nil, err
 	}
 	return &Draft{File: f, of: s, sub: sub, done: done, tmp: tmp, sha: sha}, nil

@@ -100,3 +100,39 @@ func TestSavedAfterAFailedFlush(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovedDirectories: another program removes the directories of objects while they are
+// open. They are made again.
+func TestRemovedDirectories(t *testing.T) {
+	const content = "some content\n"
+	sha := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	fs := simfs.New()
+	fs.MkdirAll("history")
+	s := store(t, fs)
+	save := func() error { return s.Save(strings.NewReader(content), int64(len(content)), sha) }
+	adopt := func() error {
+		fs.WriteFile("a", []byte(content), 0o600)
+		f, err := fs.Root().Open("a", fsx.Read, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return s.Adopt(fs.Root(), "a", f, 0o600, sha)
+	}
+	for i, keep := range []func() error{save, save, adopt, adopt, save} {
+		if err := keep(); err != nil {
+			t.Fatalf("object %d: %v", i, err)
+		}
+		if err := s.Verify(sha); err != nil {
+			t.Errorf("object %d: %v", i, err)
+		}
+		fs.Remove("history/" + sha[:2] + "/" + sha)
+		dir, err := fs.Foreign().OpenDir("history")
+		if err == nil {
+			err = dir.Rmdir(sha[:2])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
