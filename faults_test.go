@@ -85,6 +85,17 @@ func newFaultRun(t *testing.T, seed uint64) *faultRun {
 			set()
 		}
 	}
+	if w.human = rng.IntN(2) == 0; w.human {
+		return w
+	}
+	// Where names cannot be swapped, what a person saves at the wrong moment is replaced.
+	for _, lack := range []*bool{&w.fs.NoExchange, &w.fs.NoReplace, &w.fs.NoLink, &w.fs.NoSyncEach, &w.fs.NoLeases, &w.fs.Clones} {
+		*lack = rng.IntN(8) == 0
+	}
+	w.fs.NoLink = w.fs.NoLink && !w.fs.NoReplace // else no file can be made
+	if rng.IntN(3) == 0 {
+		w.opts.HardLinks = rw.HardLinksInPlace
+	}
 	return w
 }
 
@@ -95,8 +106,7 @@ func (w *faultRun) note(format string, args ...any) {
 }
 
 func (w *faultRun) run() {
-	w.human = w.rng.IntN(2) == 0
-	w.note("%s, ordered %v, %+v, human %v", w.opts.Sync, w.fs.Ordered, w.sim, w.human)
+	w.note("%s, %+v, human %v, ordered %v, exchange %v, replace %v, link %v", w.opts.Sync, w.sim, w.human, w.fs.Ordered, !w.fs.NoExchange, !w.fs.NoReplace, !w.fs.NoLink)
 	for range 4 + w.rng.IntN(14) {
 		w.step()
 		w.compare(true)
@@ -215,6 +225,9 @@ type faultCall struct {
 
 func (w *faultRun) call() faultCall {
 	paths := []string{"a.txt", "b.txt", "d/c.txt", "d/e/f.txt"}
+	if w.opts.HardLinks != "" {
+		paths = append(paths, "link.txt")
+	}
 	w.rng.Shuffle(len(paths), func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
 	p, q := paths[0], paths[1]
 	switch w.rng.IntN(20) {
@@ -428,6 +441,11 @@ func (w *faultRun) step() {
 	if w.human && w.rng.IntN(2) == 0 {
 		w.beside()
 		defer func() { w.fs.Before(nil) }()
+	}
+	if w.opts.HardLinks != "" && w.rng.IntN(4) == 0 {
+		err := w.fs.Foreign().Link("a.txt", w.fs.Foreign(), "link.txt")
+		w.fs.Foreign().Sync()
+		w.note("link: %v", err)
 	}
 	c := w.call()
 	switch w.rng.IntN(10) {
