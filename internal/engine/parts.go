@@ -174,7 +174,7 @@ func (s *Engine) QuarantineObject(part, name string) (moved bool, err error) {
 		if err == nil || IsAbsent(err) {
 			return nil
 		}
-		if s.ErrorOf(err).Code == fault.DiskFull {
+		if s.ErrorOf(err).Code == fault.DiskFull || s.Poisoned.Load() {
 			return err
 		}
 		_, err = durable.MoveAside(dir, name, to, part+"-"+name+".odd")
