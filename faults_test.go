@@ -187,7 +187,7 @@ func (w *faultRun) cutPower() {
 // failing lets one or two of the next operations of a kind fail.
 func (w *faultRun) failing(kind string) {
 	n, count := w.rng.IntN(10), 1+w.rng.IntN(2)
-	err := []error{syscall.EIO, syscall.ENOSPC}[w.rng.IntN(2)]
+	fault := simfs.Fault{Err: []error{syscall.EIO, syscall.ENOSPC}[w.rng.IntN(2)], Applied: w.rng.IntN(4) == 0, Short: []int{-1, 1, 600}[w.rng.IntN(3)]}
 	w.fs.Inject(func(op simfs.Op) simfs.Fault {
 		if !strings.Contains(op.Kind, kind) || count == 0 {
 			return simfs.Fault{}
@@ -200,7 +200,7 @@ func (w *faultRun) failing(kind string) {
 		if op.Kind == "syncdir" && !ofStore(op.Path) {
 			w.loses.Store(true)
 		}
-		return simfs.Fault{Err: err}
+		return fault
 	})
 }
 
@@ -452,7 +452,7 @@ func (w *faultRun) step() {
 	case 0, 1, 2:
 		w.ended(c, c.do(p.s))
 	case 3, 4:
-		w.failing([]string{"sync", "sync", "sync", "rename", "write", "remove", "exchange", "create", "open", "read"}[w.rng.IntN(10)])
+		w.failing([]string{"sync", "sync", "sync", "rename", "write", "remove", "exchange", "create", "open", "read", "stat", "truncate", "mkdir", "link", "chmod"}[w.rng.IntN(15)])
 		w.ended(c, c.do(p.s))
 		if w.rng.IntN(2) == 0 {
 			w.ended(faultCall{name: "sync"}, p.s.Sync(background))

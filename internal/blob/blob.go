@@ -312,7 +312,8 @@ func (s *Store) Copy(r io.Reader, size int64, sha string) (*Draft, error) {
 }
 
 // add makes an object that has its name, or opens the one that is there. flush makes
-// the bytes of a new one durable before it gets its name.
+// the bytes of a new one durable before it gets its name. So does Distrust: it may replace
+// one that is durable.
 func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, error) {
 	sub, done, err := s.sub(sha, true)
 	if err != nil {
@@ -330,7 +331,7 @@ func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, er
 	if err != nil {
 		return nil, err
 	}
-	if err = d.Fill(r); err == nil && flush {
+	if err = d.Fill(r); err == nil && (flush || s.Distrust) {
 		err = d.File.Sync()
 	}
 	if err == nil {

@@ -101,6 +101,28 @@ func TestSavedAfterAFailedFlush(t *testing.T) {
 	}
 }
 
+// TestCopyKeepsADurableObject: a store that does not rely on the objects it finds makes them
+// again, and a power cut leaves one or the other.
+func TestCopyKeepsADurableObject(t *testing.T) {
+	const content = "some content\n"
+	sha := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	fs := simfs.New()
+	fs.MkdirAll("history")
+	s := store(t, fs)
+	s.Distrust = true
+	if err := s.Save(strings.NewReader(content), int64(len(content)), sha); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Copy(strings.NewReader(content), int64(len(content)), sha); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(50) {
+		if err := store(t, fs.Crash(seed, simfs.Some)).Verify(sha); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
 // TestRemovedDirectories: another program removes the directories of objects while they are
 // open. They are made again.
 func TestRemovedDirectories(t *testing.T) {
