@@ -920,6 +920,66 @@ func TestUnplacedObjectsSweep(t *testing.T) {
 	}
 }
 
+// TestUnplacedAfterAFailedFlushSweep: a flush of what a call has published fails, and so does an
+// operation on it while the next Open publishes it again. The Open after that does it, and
+// a power cut loses nothing.
+func TestUnplacedAfterAFailedFlushSweep(t *testing.T) {
+	t.Parallel()
+	const text = "some text of the call\n"
+	for name, x := range map[string]struct{ before, run func(*rw.Store) error }{
+		"a.txt":     {run: do(put("a.txt", text, rw.ModeCreate))},
+		"b.txt":     {do(put("b.txt", "old\n", rw.ModeCreate)), do(put("b.txt", text, rw.ModeOverwrite))},
+		"d.txt":     {do(put("c.txt", text, rw.ModeCreate)), doing((*rw.Store).Move, rw.MoveRequest{Path: "c.txt", To: "d.txt"})},
+		"/scratch/": {run: doing((*rw.Store).ScratchPut, rw.ScratchPutRequest{Content: []byte(text)})},
+	} {
+		failed := 0
+		for m := 0; ; m++ {
+			fs := simfs.New()
+			open := func(nonce string) *rw.Store { return must(attack{}.open(fs, rw.SyncJournal, nonce))(t, "open") }
+			s := open("0001")
+			if x.before != nil {
+				noErr(t, x.before(s))
+				noErr(t, s.Sync(background))
+			}
+			noErr(t, x.run(s))
+			fs.Inject(func(op simfs.Op) simfs.Fault {
+				if op.Kind == "syncdir" {
+					return simfs.Fault{Err: syscall.ENOSPC}
+				}
+				return simfs.Fault{}
+			})
+			s.Sync(background)
+			fs.Kill()
+			count := 0
+			fs.Inject(func(op simfs.Op) simfs.Fault {
+				if strings.Contains(op.Path+" "+op.To, name) && !strings.Contains(op.Kind, "sync") {
+					if count++; count == m+1 {
+						return simfs.Fault{Err: syscall.ENOSPC, Applied: m%2 > 0}
+					}
+				}
+				return simfs.Fault{}
+			})
+			open("0002")
+			fs.Inject(nil)
+			if count <= m {
+				break
+			}
+			failed++
+			fs.Kill()
+			fs = fs.Crash(uint64(m), simfs.All)
+			open("0003")
+			kept := contents(fs, false)
+			for p, text := range fs.Tree() {
+				if strings.HasSuffix(p, ".bin") {
+					kept = append(kept, text)
+				}
+			}
+			expect(t, haveText(kept, text), "an operation on %s fails at %d: its text is lost", name, m)
+		}
+		expect(t, failed > 0, "no operation on %s failed", name)
+	}
+}
+
 // TestPermissionBeforeTheRow: a file whose name this process may not change is refused
 // before the commit is recorded, so that none has to be rolled back.
 func TestPermissionBeforeTheRow(t *testing.T) {

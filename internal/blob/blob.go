@@ -312,26 +312,28 @@ func (s *Store) Copy(r io.Reader, size int64, sha string) (*Draft, error) {
 }
 
 // add makes an object that has its name, or opens the one that is there. flush makes
-// the bytes of a new one durable before it gets its name. So does Distrust: it may replace
-// one that is durable.
+// the bytes of a new one durable before it gets its name; without it, too, if it replaces
+// one, which may be durable.
 func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, error) {
 	sub, done, err := s.sub(sha, true)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if st, err := sub.Lstat(sha); err == nil && st.Size == size && !s.Distrust && s.Verify(sha) == nil {
+	st, err := sub.Lstat(sha)
+	if err == nil && st.Size == size && !s.Distrust && s.Verify(sha) == nil {
 		f, err := again(sub, sha)
 		if err != nil {
 			return nil, err
 		}
 		return &Draft{File: f, of: s, sha: sha, had: true}, nil
 	}
+	flush = flush || !errors.Is(err, fs.ErrNotExist)
 	d, err := s.Draft(sha)
 	if err != nil {
 		return nil, err
 	}
-	if err = d.Fill(r); err == nil && (flush || s.Distrust) {
+	if err = d.Fill(r); err == nil && flush {
 		err = d.File.Sync()
 	}
 	if err == nil {

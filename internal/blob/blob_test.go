@@ -101,24 +101,33 @@ func TestSavedAfterAFailedFlush(t *testing.T) {
 	}
 }
 
-// TestCopyKeepsADurableObject: a store that does not rely on the objects it finds makes them
-// again, and a power cut leaves one or the other.
+// TestCopyKeepsADurableObject: a store that does not rely on an object, or cannot read it, makes
+// it again, and a power cut leaves one or the other.
 func TestCopyKeepsADurableObject(t *testing.T) {
 	const content = "some content\n"
 	sha := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
-	fs := simfs.New()
-	fs.MkdirAll("history")
-	s := store(t, fs)
-	s.Distrust = true
-	if err := s.Save(strings.NewReader(content), int64(len(content)), sha); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Copy(strings.NewReader(content), int64(len(content)), sha); err != nil {
-		t.Fatal(err)
-	}
-	for seed := range uint64(50) {
-		if err := store(t, fs.Crash(seed, simfs.Some)).Verify(sha); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+	for _, distrust := range []bool{true, false} {
+		fs := simfs.New()
+		fs.MkdirAll("history")
+		s := store(t, fs)
+		if err := s.Save(strings.NewReader(content), int64(len(content)), sha); err != nil {
+			t.Fatal(err)
+		}
+		s.Distrust = distrust
+		fs.Inject(func(op simfs.Op) simfs.Fault {
+			if op.Kind == "read" && !distrust {
+				return simfs.Fault{Err: syscall.EIO}
+			}
+			return simfs.Fault{}
+		})
+		if _, err := s.Copy(strings.NewReader(content), int64(len(content)), sha); err != nil {
+			t.Fatal(err)
+		}
+		fs.Inject(nil)
+		for seed := range uint64(50) {
+			if err := store(t, fs.Crash(seed, simfs.Some)).Verify(sha); err != nil {
+				t.Fatalf("distrust %v, seed %d: %v", distrust, seed, err)
+			}
 		}
 	}
 }

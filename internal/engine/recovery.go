@@ -30,7 +30,8 @@ type Report struct {
 	Poisoned      bool  // a flush had failed in an earlier process
 	Warnings      []Note
 
-	broken error // EIO, of a file that could not be placed
+	broken   error // EIO, of a file that could not be placed
+	doubtful bool  // a name that a failed flush may have lost could not be given again
 }
 
 // RecoveredPath is one file that recovery looked at.
@@ -57,6 +58,7 @@ func (r *Report) add(found *Report) {
 	}
 	r.Pending += found.Pending
 	r.broken = cmp.Or(r.broken, found.broken)
+	r.doubtful = r.doubtful || found.doubtful
 }
 
 // A valid row is a commit, and the slot that it names shows whether it is
@@ -88,7 +90,7 @@ func (s *Engine) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.doubt.left = blocked != nil; blocked == nil {
+	if s.doubt.left = blocked != nil || s.Report.doubtful; blocked == nil {
 		s.renewWitness()
 		if err := unlessTimeout(s.Tidy(ctx, s.tidySlotDirs)); err != nil {
 			return err

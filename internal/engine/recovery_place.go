@@ -98,9 +98,10 @@ func (f *finisher) place(ctx context.Context) error {
 			if errors.Is(err, syscall.EIO) {
 				f.found.broken = err
 			}
-			if m.Class != "" { // history has none of its bytes
+			if m.Class != "" || f.again { // history has none of its bytes, or they may be under a name that can be lost
 				p.leave()
 				f.found.Pending++
+				f.found.doubtful = f.found.doubtful || f.again
 				continue
 			}
 			p.reason = "unplaced"
@@ -248,6 +249,10 @@ func (p *recovered) open() error {
 // published has nothing left to be done.
 func (p *recovered) foundGone(err error) error {
 	if held, herr := p.ch.Slot.Holds(); herr != nil || held == publish.Staged {
+		return err
+	}
+	var errno syscall.Errno
+	if p.f.again && errors.As(err, &errno) && !IsAbsent(err) && !fsx.NotDir(err) { // the name may lead there
 		return err
 	}
 	return errGone

@@ -109,6 +109,12 @@ var mutants = []mutant{
 		Dir: "internal/journal", Run: "TestPoison",
 	},
 	{
+		Point: 8, Fault: "the mark of a failed flush goes although a name could not be given again",
+		File: "internal/engine/recovery_place.go",
+		Old:  "if m.Class != \"\" || f.again {", New: "if m.Class != \"\" {",
+		Run: "TestUnplacedAfterAFailedFlushSweep",
+	},
+	{
 		Point: 8, Fault: "a failed flush of a directory outside of a commit poisons nobody",
 		File: "internal/engine/poison.go",
 		Old:  "\tif s.Log == nil {\n\t\ts.unflushed = cmp.Or(s.unflushed, err)\n\t\treturn\n\t}\n",
@@ -288,7 +294,7 @@ var mutants = []mutant{
 	{
 		Point: 25, Fault: "an object of the state that recovery cannot place is dropped",
 		File: "internal/engine/recovery_place.go",
-		Old:  "if m.Class != \"\" { // history", New: "if false { // history",
+		Old:  "if m.Class != \"\" || f.again {", New: "if f.again {",
 		Run: "TestUnplacedObjectsSweep",
 	},
 	{
