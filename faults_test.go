@@ -58,7 +58,8 @@ type faultRun struct {
 	keyed  []rw.SafeWriteRequest
 	ends   []faultCall // acknowledged, with something to look at in the end
 
-	// A new directory may be lost, whatever a person flushes later, because its flush failed.
+	// A flush of the workspace has failed: what a person then saves makes the loss of other
+	// names durable, or is lost with a directory.
 	loses atomic.Bool
 
 	mu    sync.Mutex
@@ -398,7 +399,7 @@ func (w *faultRun) beside() {
 	name, text := []string{"a.txt", "b.txt", "d/c.txt", "d/e/f.txt"}[w.rng.IntN(4)], w.text()
 	inside := w.sim.AppendFrom == 0 && w.rng.IntN(2) == 0 // such appends and those of the store would mix
 	w.fs.Before(func(simfs.Op) {
-		if n.Add(-1) != 0 {
+		if n.Add(-1) != 0 || w.loses.Load() {
 			return
 		}
 		dir, done, err := fsx.OpenPath(w.fs.Foreign(), strings.TrimPrefix(path.Dir(name), "."))
@@ -426,9 +427,7 @@ func (w *faultRun) beside() {
 				break
 			}
 		}
-		if path.Dir(name) == "." || !w.loses.Load() {
-			w.acknowledged(text, "a person")
-		}
+		w.acknowledged(text, "a person")
 		w.note("  a person saves %s (inside %v)", name, inside)
 	})
 }
