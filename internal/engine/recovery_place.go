@@ -401,11 +401,23 @@ func (p *recovered) place() error {
 // the judgment, which completes a move. What another program has changed since
 // stays as it is.
 func (p *recovered) reopen() error {
+	if rewritten, err := p.rewritten(); err != nil || rewritten {
+		return err
+	}
 	back, err := p.ch.Reopen()
 	if err != nil || !back {
 		return err
 	}
 	return p.openBytes()
+}
+
+// rewritten reports whether the file was written in place by another of its names since.
+func (p *recovered) rewritten() (bool, error) {
+	if id, err := sharedFile(p.target); p.m.SHA256 == "" || err != nil || id == (inode{}) {
+		return false, err
+	}
+	sha, _, err := p.f.s.HashEntry(p.m.Identity())
+	return err == nil && sha != p.m.SHA256, err
 }
 
 // witnessed reports whether a slot that is gone says that the mutation was
