@@ -53,9 +53,9 @@ func (s *Engine) Poison(cause error) error {
 	return e.With("poisoned", true)
 }
 
-// lostNames poisons the store after a failed flush of a directory of the state: it may have
-// lost what other processes made there. If this process is using the journal, the others
-// learn of it at the end of the call.
+// lostNames poisons the store after a failed flush of a directory, of the workspace or of the
+// state: it may have lost what other processes made there. If this process is using the
+// journal, the others learn of it at the end of the call.
 func (s *Engine) lostNames(err error) {
 	if s.Log == nil {
 		s.unflushed = cmp.Or(s.unflushed, err)
