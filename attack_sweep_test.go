@@ -980,6 +980,28 @@ func TestUnplacedAfterAFailedFlushSweep(t *testing.T) {
 	}
 }
 
+// TestRewrittenByAnotherName: a flush of a new file's name fails after the file was written in
+// place by another of its names. The next Open leaves it under both.
+func TestRewrittenByAnotherName(t *testing.T) {
+	fs, x := simfs.New(), attack{opts: rw.Options{HardLinks: rw.HardLinksInPlace}}
+	s := must(x.open(fs, rw.SyncJournal, "0001"))(t)
+	noErr(t, do(put("a.txt", "old\n", rw.ModeCreate))(s))
+	noErr(t, fs.Foreign().Link("a.txt", fs.Foreign(), "link.txt"))
+	noErr(t, do(put("link.txt", "new\n", rw.ModeOverwrite))(s))
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "syncdir" {
+			return simfs.Fault{Err: syscall.EIO}
+		}
+		return simfs.Fault{}
+	})
+	s.Sync(background)
+	fs.Inject(nil)
+	fs.Kill()
+	s = must(x.open(fs, rw.SyncJournal, "0002"))(t)
+	length(t, s.Recovery().Conflicts, 0, "conflicts")
+	equal(t, brief(files(fs)), brief(map[string]string{"a.txt": "new\n", "link.txt": "new\n"}))
+}
+
 // TestPermissionBeforeTheRow: a file whose name this process may not change is refused
 // before the commit is recorded, so that none has to be rolled back.
 func TestPermissionBeforeTheRow(t *testing.T) {
