@@ -523,43 +523,6 @@ func rowsOf(ctx context.Context, s *rw.Store, tool string, fields map[string]jso
 	return nil
 }
 
-// wholeHash replaces the label of raw material, or the first digits of its hash, with the
-// hash, for scratch get.
-func wholeHash(ctx context.Context, s *rw.Store, tool string, fields map[string]json.RawMessage) error {
-	var text string
-	if tool != "scratch_get" || json.Unmarshal(fields["sha256"], &text) != nil || len(text) >= 64 {
-		return nil
-	}
-	found := map[string]bool{}
-	for offset, more := 0, text != ""; more; {
-		l, err := s.ScratchList(ctx, rw.ScratchListRequest{Limit: 1000, Offset: offset})
-		if err != nil {
-			return err
-		}
-		for _, e := range l.Entries { // newest first
-			sha := e.SHA256.String()
-			if e.Label == text {
-				fields["sha256"] = json.RawMessage(strconv.Quote(sha))
-				return nil
-			}
-			if strings.HasPrefix(sha, strings.ToLower(text)) {
-				found[sha] = true
-			}
-		}
-		offset, more = offset+len(l.Entries), len(l.Entries) > 0
-	}
-	switch len(found) {
-	case 0:
-		return rw.NewError(tool, rw.ErrNotFound, "nothing in the scratchpad has this label, or a hash that begins with it; Store.ScratchList lists what there is", nil)
-	case 1:
-		for sha := range found {
-			fields["sha256"] = json.RawMessage(strconv.Quote(sha))
-		}
-		return nil
-	}
-	return &misuse{"several hashes begin with these digits", "give more of them; resilient-write scratch list shows what there is"}
-}
-
 // versionNumber accepts seq:N in addition to a number, for the arguments that
 // name a version.
 func versionNumber(tool, name, text string) (json.RawMessage, bool) {

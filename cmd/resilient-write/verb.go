@@ -593,3 +593,40 @@ func (a *app) completions(cmd *cobra.Command, v verb) {
 		cmd.RegisterFlagCompletionFunc("row", a.completes("row"))
 	}
 }
+
+// wholeHash replaces the label of raw material, or the first digits of its hash, with the
+// hash, for scratch get.
+func wholeHash(ctx context.Context, s *rw.Store, tool string, fields map[string]json.RawMessage) error {
+	var text string
+	if tool != "scratch_get" || json.Unmarshal(fields["sha256"], &text) != nil || len(text) >= 64 {
+		return nil
+	}
+	found := map[string]bool{}
+	for offset, more := 0, text != ""; more; {
+		l, err := s.ScratchList(ctx, rw.ScratchListRequest{Limit: 1000, Offset: offset})
+		if err != nil {
+			return err
+		}
+		for _, e := range l.Entries { // newest first
+			sha := e.SHA256.String()
+			if e.Label == text {
+				fields["sha256"] = json.RawMessage(strconv.Quote(sha))
+				return nil
+			}
+			if strings.HasPrefix(sha, strings.ToLower(text)) {
+				found[sha] = true
+			}
+		}
+		offset, more = offset+len(l.Entries), len(l.Entries) > 0
+	}
+	switch len(found) {
+	case 0:
+		return rw.NewError(tool, rw.ErrNotFound, "nothing in the scratchpad has this label, or a hash that begins with it; Store.ScratchList lists what there is", nil)
+	case 1:
+		for sha := range found {
+			fields["sha256"] = json.RawMessage(strconv.Quote(sha))
+		}
+		return nil
+	}
+	return &misuse{"several hashes begin with these digits", "give more of them; resilient-write scratch list shows what there is"}
+}
